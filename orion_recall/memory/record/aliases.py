@@ -9,10 +9,9 @@ from typing import Literal, LiteralString, NamedTuple
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.successions import read_links
 from orion_recall.postgres.pool import Connection, Row
-from orion_recall.values import Change, Memory, MergedName, Statement, SuccessionLink
+from orion_recall.values import Change, Memory, MergedName, Statement
 
 NameKind = Literal["entity", "relation"]
-_NO_LINKS: tuple[tuple[SuccessionLink, ...], tuple[SuccessionLink, ...]] = ((), ())
 
 # The merges into the given names, and into the names that these were merged into.
 _IN_FORCE: LiteralString = """
@@ -70,13 +69,10 @@ class Aliases:
         """Those of the memory's entities that others were merged into, by their names."""
         if not self.standing:
             return ()
-        found: dict[str, MergedName] = {}
-        for name in (*memory.entities, *((memory.speaker,) if memory.speaker else ())):
-            label = self._called(memory.tenant, "entity", name)
-            one = self.standing.get(NameKey(memory.tenant, "entity", label.casefold()))
-            if one is not None:
-                found[label.casefold()] = one
-        return tuple(found[folded] for folded in sorted(found))
+        names = (*memory.entities, *((memory.speaker,) if memory.speaker else ()))
+        shown = {self._called(memory.tenant, "entity", name).casefold() for name in names}
+        keys = [NameKey(memory.tenant, "entity", folded) for folded in sorted(shown)]
+        return tuple(self.standing[key] for key in keys if key in self.standing)
 
     def _called(self, tenant: str, kind: NameKind, name: str) -> str:
         return self.called.get(NameKey(tenant, kind, name.casefold()), name)
@@ -115,7 +111,7 @@ async def as_changes(connection: Connection, rows: Sequence[Row]) -> list[Change
     """Rows of `CHANGES` or `CHANGES_OF` as changes, with merged names and successions."""
     memories = [record_sql.to_memory(row) for row in rows]
     aliases = await read_aliases(connection, memories)
-    links = await read_links(connection, memories)
+    older, newer = await read_links(connection, memories)
     return [
         Change(
             position=row["position"],
@@ -123,8 +119,8 @@ async def as_changes(connection: Connection, rows: Sequence[Row]) -> list[Change
             previous=record_sql.to_neighbour(row, "previous"),
             following=record_sql.to_neighbour(row, "following"),
             merged=aliases.merged_in(memory),
-            succeeds=links.get((memory.tenant, memory.id), _NO_LINKS)[0],
-            succeeded_by=links.get((memory.tenant, memory.id), _NO_LINKS)[1],
+            succeeds=tuple(older.get((memory.tenant, memory.id), ())),
+            succeeded_by=tuple(newer.get((memory.tenant, memory.id), ())),
         )
         for row, memory in zip(rows, memories, strict=True)
     ]

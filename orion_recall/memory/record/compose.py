@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,9 +32,10 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
     InvalidMessage: a number in `metadata` is not finite, the text has nothing to be seen, it would end before it
     begins, or take its own place.
     """
-    metadata = cast("dict[str, JsonValue]", storable_json(message.metadata))
-    if not _is_finite(metadata):
-        raise InvalidMessage("metadata: NaN and infinity are no JSON numbers")
+    try:
+        hashed = content_hash(message)
+    except ValueError as error:
+        raise InvalidMessage("metadata: NaN and infinity are no JSON numbers") from error
     text = storable(message.text)
     if not one_line(text):
         raise InvalidMessage("text: there is nothing to be seen in it")
@@ -61,7 +61,7 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         guessed_kind=guess.kind if guess and guess.kind != KIND_WHEN_NONE_IS_GIVEN else None,
         kind_confidence=guess.confidence if guess else None,
         text_hash=text_hash(text),
-        content_hash=content_hash(message),
+        content_hash=hashed,
         title=title,
         speaker=speaker,
         occurred_at=occurred_at,
@@ -71,7 +71,7 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         entities=unique_names([*found.entities, *given]),
         statements=found.statements,
         times=found.times,
-        metadata=metadata,
+        metadata=cast("dict[str, JsonValue]", storable_json(message.metadata)),
         confidence=message.confidence,
         given_entities=given,
         supersedes=unique_names(map(storable, message.supersedes)),
@@ -121,16 +121,6 @@ def _seconds(moment: datetime | None) -> float | None:
 def unique_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names without repetitions that differ in case only, and without empty ones."""
     return tuple({name.casefold(): name for name in reversed([*names]) if name.strip()}.values())[::-1]
-
-
-def _is_finite(value: JsonValue) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, Mapping):
-        return all(_is_finite(part) for part in value.values())
-    if isinstance(value, list | tuple):
-        return all(_is_finite(part) for part in cast("list[JsonValue]", value))
-    return True
 
 
 ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]

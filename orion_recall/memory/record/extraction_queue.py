@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, LiteralString
+from typing import Literal, LiteralString
 
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.record import sql as record_sql
@@ -19,13 +19,14 @@ from orion_recall.values import Memory, Neighbour
 
 End = Literal["extracted", "unchanged", "outdated"]
 
-_QUEUE: LiteralString = """
-INSERT INTO memory_extractions (tenant, memory_id, extractor)
-SELECT tenant, id, $3 FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+_DUE_AGAIN: LiteralString = """
 ON CONFLICT (tenant, memory_id) DO UPDATE SET
     extractor = excluded.extractor, due_at = now(), attempts = 0, ticket = excluded.ticket
 """
-
+_QUEUE: LiteralString = f"""
+INSERT INTO memory_extractions (tenant, memory_id, extractor)
+SELECT tenant, id, $3 FROM unnest($1::text[], $2::text[]) AS given (tenant, id) {_DUE_AGAIN}
+"""  # noqa: S608 (nothing but constants)
 # The live turns after the given ones: whom they call "she" may be another one. By what they were read by.
 _QUEUE_FOLLOWING: LiteralString = f"""
 INSERT INTO memory_extractions (tenant, memory_id, extractor)
@@ -33,19 +34,15 @@ SELECT DISTINCT s.tenant, turn.id, turn.extracted_by
 FROM memories s CROSS JOIN LATERAL {record_sql.FOLLOWING_TURN} AS turn
 WHERE s.tenant = $1 AND s.id = ANY($2::text[]) AND turn.id <> ALL($2::text[])
 ON CONFLICT (tenant, memory_id) DO UPDATE SET due_at = now(), attempts = 0, ticket = excluded.ticket
-"""  # noqa: S608 (nothing but constants)
-
+"""  # noqa: S608 (the same)
 # $2: these ids only, or all. $3: only those that another extractor than the chosen one had to do.
-_QUEUE_AGAIN: LiteralString = """
+_QUEUE_AGAIN: LiteralString = f"""
 INSERT INTO memory_extractions (tenant, memory_id, extractor)
 SELECT tenant, id, $4 FROM memories
 WHERE tenant = $1 AND live AND ($2::text[] IS NULL OR id = ANY($2::text[]))
   AND (NOT $3::boolean OR extraction_note IS NOT NULL)
-ORDER BY seq
-ON CONFLICT (tenant, memory_id) DO UPDATE SET
-    extractor = excluded.extractor, due_at = now(), attempts = 0, ticket = excluded.ticket
-RETURNING memory_id
-"""
+ORDER BY seq {_DUE_AGAIN} RETURNING memory_id
+"""  # noqa: S608 (the same)
 
 # In the order of due times; rows that another worker is claiming are skipped.
 _TAKE: LiteralString = f"""
@@ -139,21 +136,17 @@ class ExtractionQueue:
         """Writes the extraction, in one transaction with the outbox entry and the end of the queue row."""
         memory = taken.memory
         key = (memory.tenant, memory.id)
-        entities = list(found.entities)
-        statements = [asdict(edge) for edge in found.statements]
+        said = list(found.entities), *([asdict(one) for one in part] for part in (found.statements, found.times))
         async with borrow(self._pool, "writing an extraction") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
-            held: Any = await connection.fetchrow(_LOCK_MEMORY, *key)
-            if held is None or not held["live"]:
-                await connection.execute(_END, *key, taken.ticket)
+            held = await connection.fetchrow(_LOCK_MEMORY, *key)
+            if held is None or not held["live"] or held["version"] != memory.version:
+                is_live = held is not None and held["live"]
+                await connection.execute(_AGAIN if is_live else _END, *key, taken.ticket)
                 return "outdated"
-            if held["version"] != memory.version:
-                await connection.execute(_AGAIN, *key, taken.ticket)
-                return "outdated"
-            times = [asdict(mention) for mention in found.times]
-            await connection.execute(_WRITE, *key, entities, statements, times, found.by, found.note)
+            await connection.execute(_WRITE, *key, *said, found.by, found.note)
             # Index and graph are told only of what they show: to embed a text again is dear.
-            is_new = (held["entities"], held["statements"], held["times"]) != (entities, statements, times)
+            is_new = (held["entities"], held["statements"], held["times"]) != said
             if is_new:
                 await connection.execute(_ENQUEUE, *key)
             told = replace(memory, entities=found.entities, statements=found.statements, extracted_by=found.by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,16 +35,10 @@ async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, li
         if not nodes:
             raise InvalidMessage("payload.where.text: it has no word that can be searched for")
     condition, values = conditions(tenant, where)
-    count = await connection.fetchval(
-        f"SELECT count(*) FROM memories WHERE {condition}",  # noqa: S608 (fixed columns; values are parameters)
-        *values,
-    )
-    found = await connection.fetch(
-        f"SELECT id FROM memories WHERE {condition} ORDER BY seq LIMIT ${len(values) + 1}",  # noqa: S608 (the same)
-        *values,
-        limit,
-    )
-    return count, [row["id"] for row in found]
+    matching = f"FROM memories WHERE {condition}"
+    count = await connection.fetchval(f"SELECT count(*) {matching}", *values)
+    ids = f"SELECT id {matching} ORDER BY seq LIMIT ${len(values) + 1}"
+    return count, [row["id"] for row in await connection.fetch(ids, *values, limit)]
 
 
 def conditions(tenant: str | None, where: MemoryWhereV1 | None) -> tuple[str, Sequence[object]]:
@@ -92,14 +86,13 @@ SELECT m.*,
     ARRAY(
         SELECT r.id FROM memories r WHERE r.tenant = m.tenant AND r.superseded_by = m.id ORDER BY r.seq
     ) AS replaced,
-    (SELECT a.count FROM memory_access a WHERE a.tenant = m.tenant AND a.id = m.id) AS accesses,
-    (SELECT a.last_at FROM memory_access a WHERE a.tenant = m.tenant AND a.id = m.id) AS accessed_at,
+    coalesce(a.count, 0) AS accesses, a.last_at AS accessed_at, e.extractor AS extraction_due,
     (SELECT count(*) FROM recall_feedback f WHERE f.tenant = m.tenant AND m.id = ANY(f.used)) AS used,
-    (SELECT count(*) FROM recall_feedback f WHERE f.tenant = m.tenant AND m.id = ANY(f.wrong)) AS wrong,
-    (
-        SELECT e.extractor FROM memory_extractions e WHERE e.tenant = m.tenant AND e.memory_id = m.id
-    ) AS extraction_due
-FROM memories m WHERE m.tenant = $1 AND m.id = $2
+    (SELECT count(*) FROM recall_feedback f WHERE f.tenant = m.tenant AND m.id = ANY(f.wrong)) AS wrong
+FROM memories m
+LEFT JOIN memory_access a ON a.tenant = m.tenant AND a.id = m.id
+LEFT JOIN memory_extractions e ON e.tenant = m.tenant AND e.memory_id = m.id
+WHERE m.tenant = $1 AND m.id = $2
 """
 
 
@@ -174,18 +167,15 @@ class RecordBrowser:
             row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
         if row is None:
             return None
-        about = ("recorded_at", "updated_at", "steps", "accessed_at", "used", "wrong", "extraction_due")
-        return MemoryDetails(
-            memory=sql.to_memory(row),
-            replaced=tuple(row["replaced"]),
-            accesses=row["accesses"] or 0,
-            **{name: row[name] for name in about},
-        )
+        about = ("recorded_at", "updated_at", "steps", "accesses", "accessed_at", "used", "wrong", "extraction_due")
+        given = {name: row[name] for name in about}
+        return MemoryDetails(memory=sql.to_memory(row), replaced=tuple(row["replaced"]), **given)
 
 
 def _listed(row: Row) -> ListedMemory:
-    values: Mapping[str, Any] = {**row, "tags": tuple(row["tags"])}
-    return ListedMemory(**{name: value for name, value in values.items() if name != "seq"})
+    values: dict[str, Any] = {**row, "tags": tuple(row["tags"])}
+    del values["seq"]
+    return ListedMemory(**values)
 
 
 _PAGE = 1000

@@ -34,7 +34,6 @@ from orion_recall.values import Change, JsonValue, Memory
 
 _Key = tuple[str, str]
 
-_IDENTITY_TIMEOUT_MS = 2000
 # Six missed heartbeats.
 GONE_AFTER_S = 120.0
 
@@ -88,21 +87,23 @@ class Record:
         async with borrow(self._pool, "storing memories") as connection, connection.transaction():
 
             async def insert(some: Sequence[Memory]) -> None:
-                rows = await connection.fetch(sql.STORE, [sql.to_row(one, place) for place, one in enumerate(some)])
-                stored.update((row["tenant"], row["id"]) for row in rows)
+                stored.update(map(_key, await connection.fetch(sql.STORE, [sql.to_row(one) for one in some])))
 
             # Held until the commit is visible: positions never become visible out of order.
             await connection.execute(sql.LOCK_OUTBOX)
             refused = await _each_refused_alone(connection, memories, insert)
             kept = [memory for index, memory in enumerate(memories) if index not in refused]
-            held = await _held(connection, kept)
-            for one in kept:
-                if one.supersedes and (key := (one.tenant, one.id)) in stored:
-                    left_alone = await supersede(connection, one.tenant, one.supersedes, one.id)
-                    unknown |= {key: left_alone} if left_alone is not None else {}
-            superseded = await _superseded(connection, kept)
-            await queue_new(connection, [one for one in kept if (one.tenant, one.id) in stored], self._extractor)
-        return _judge(memories, stored, held, refused, unknown, superseded)
+            given = [one.tenant for one in kept], [one.id for one in kept]
+            held = {_key(row): row for row in await connection.fetch(sql.HELD, *given)}
+            new = [one for one in kept if (one.tenant, one.id) in stored]
+            for one in new:
+                if one.supersedes and (left_alone := await supersede(connection, one)) is not None:
+                    unknown[one.tenant, one.id] = left_alone
+            pairs = [(one.tenant, name, one.id) for one in kept for name in one.supersedes]
+            columns = [list(column) for column in zip(*pairs, strict=True)]
+            gone = await connection.fetch(sql.SUPERSEDED, *columns) if pairs else []
+            await queue_new(connection, new, self._extractor)
+        return _judge(memories, stored, held, refused, unknown, {_key(row): row["position"] for row in gone})
 
     async def changes(self, after: int, limit: int) -> list[Change]:
         """The outbox after a position, in order, each memory with its neighbours as they are now."""
@@ -153,7 +154,7 @@ class Record:
 
 async def database_identity_at(dsn: str) -> str:
     """The database identity at an address, over a connection of its own; RecordError as the method's."""
-    connection = await open_connection(dsn, name="mark", statement_timeout_ms=_IDENTITY_TIMEOUT_MS)
+    connection = await open_connection(dsn, name="mark", statement_timeout_ms=2000)
     try:
         with translate("reading the database identity"):
             return _identity_in(await connection.fetchval(sql.DATABASE_IDENTITY))
@@ -188,19 +189,8 @@ async def _each_refused_alone(
     return refused | await _each_refused_alone(connection, memories[middle:], write, first + middle)
 
 
-async def _held(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, Row]:
-    keys = list(dict.fromkeys((memory.tenant, memory.id) for memory in memories))
-    rows = await connection.fetch(sql.HELD, [tenant for tenant, _ in keys], [name for _, name in keys])
-    return {(row["tenant"], row["id"]): row for row in rows}
-
-
-async def _superseded(connection: Connection, memories: Sequence[Memory]) -> dict[_Key, int]:
-    """Where the outbox tells of those whose place the memories have taken, now or before: by key."""
-    pairs = [(memory.tenant, name, memory.id) for memory in memories for name in memory.supersedes]
-    if not pairs:
-        return {}
-    rows = await connection.fetch(sql.SUPERSEDED, *(list(column) for column in zip(*pairs, strict=True)))
-    return {(row["tenant"], row["id"]): row["position"] for row in rows}
+def _key(row: Row) -> _Key:
+    return row["tenant"], row["id"]
 
 
 def _judge(
@@ -286,7 +276,7 @@ async def update(
 
     async def change(some: Sequence[Memory]) -> None:
         await connection.execute(sql.ADD_HISTORY, tenant, [one.id for one in some], "update", actor, {})
-        await connection.execute(sql.CHANGE, [sql.to_row(one, 0) for one in some])
+        await connection.execute(sql.CHANGE, [sql.to_row(one) for one in some])
 
     names = list(changed)
     whys = await _each_refused_alone(connection, list(changed.values()), change) if changed else {}
@@ -296,19 +286,18 @@ async def update(
     neighbours += await _neighbours(connection, tenant, done)
     positions = await _enqueue(connection, tenant, done, neighbours)
     positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])
-    verdicts: list[ChangeVerdict] = []
-    for patch in patches:
+
+    def verdict(patch: Patch) -> ChangeVerdict:
         one = found[patch.id]
         if firsts[patch.id] is not patch:
-            verdicts.append(conflict(patch.id, "the same message changes it already"))
-        elif isinstance(one, ChangeVerdict):
-            position = positions.get(patch.id) if one.status == "unchanged" else None
-            verdicts.append(replace(one, position=position))
-        elif patch.id in refused:
-            verdicts.append(ChangeVerdict(id=patch.id, status="rejected", reason=refused[patch.id]))
-        else:
-            verdicts.append(ChangeVerdict(id=patch.id, status="updated", position=positions[patch.id]))
-    return verdicts
+            return conflict(patch.id, "the same message changes it already")
+        if isinstance(one, ChangeVerdict):
+            return replace(one, position=positions.get(patch.id) if one.status == "unchanged" else None)
+        if patch.id in refused:
+            return ChangeVerdict(id=patch.id, status="rejected", reason=refused[patch.id])
+        return ChangeVerdict(id=patch.id, status="updated", position=positions[patch.id])
+
+    return [verdict(patch) for patch in patches]
 
 
 async def delete(
@@ -334,10 +323,8 @@ async def delete(
         # Once: a second request finds nothing left to erase.
         full = [name for name, memory in held.items() if memory.content_hash]
         await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
-        await connection.execute(sql.ERASE, tenant, full)
-        await connection.execute(sql.ERASE_HISTORY, tenant, full)
-        await connection.execute(successions.ERASE, tenant, full)
-        await connection.execute(successions.ERASE_FORMER, tenant, full)
+        for statement in (sql.ERASE, sql.ERASE_HISTORY, successions.ERASE, successions.ERASE_FORMER):
+            await connection.execute(statement, tenant, full)
     return [
         ChangeVerdict(id=name, status="deleted", position=positions[name])
         if name in held
@@ -346,19 +333,17 @@ async def delete(
     ]
 
 
-async def supersede(
-    connection: Connection, tenant: str, ids: Sequence[str], by: str, *, actor: str | None = None
-) -> str | None:
-    """Supersedes memories by another one, in the caller's transaction and under its lock on the outbox.
+async def supersede(connection: Connection, memory: Memory) -> str | None:
+    """Retires what the memory supersedes, in the caller's transaction and under its lock on the outbox.
 
     Memories that are superseded or deleted already are left alone, and so are those that superseded this one: of a
     circle the last one stays. Gives the reason for the first that is left alone.
     """
+    tenant, ids, by = memory.tenant, memory.supersedes, memory.id
     held = await _read(connection, tenant, ids)
     after = {row["id"] for row in await connection.fetch(sql.SUPERSEDED_BY, tenant, by)}
-    live = [name for name, memory in held.items() if memory.is_live and name not in after]
-    lineage: dict[str, JsonValue] = {"superseded_by": by}
-    await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", actor, lineage, by)
+    live = [name for name, one in held.items() if one.is_live and name not in after]
+    await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", None, {"superseded_by": by}, by)
     await successions.inherit(connection, tenant, live, by)
     for name in ids:
         if name not in held:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, LiteralString
@@ -15,20 +14,15 @@ LOCK_OUTBOX: LiteralString = "SELECT take_write_lock('outbox')"
 
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at"))
 _LISTS = frozenset(("tags", "entities", "given_entities"))
-# Fields of a memory that are no columns of its row.
-_NO_COLUMNS = frozenset(("supersedes", "lacks_context"))
-_FIELDS = tuple(field.name for field in fields(Memory))
-_COLUMNS = tuple(name for name in _FIELDS if name not in _NO_COLUMNS)
+_COLUMNS = tuple(one.name for one in fields(Memory) if one.name not in ("supersedes", "lacks_context"))
 
-# What a row of `memories` has of a memory as it is given, and the types of these columns.
-_GIVEN_TYPES: LiteralString = (
-    "text text, kind text, title text, speaker text, session_id text, node_id text, user_id text, agent_id text, "
-    "run_id text, occurred_at timestamptz, occurred_until timestamptz, mentioned_at timestamptz, tags text[], "
-    "entities text[], statements jsonb, times jsonb, source text, uri text, metadata jsonb, text_hash text, "
-    "content_hash text, confidence float8, given_entities text[], extracted_by text, extraction_note text, "
-    "guessed_kind text, kind_confidence real"
-)
-_GIVEN: list[LiteralString] = [column.partition(" ")[0] for column in _GIVEN_TYPES.split(", ")]
+# What a memory as it is given has of its row.
+_GIVEN: list[LiteralString] = [
+    "text", "kind", "title", "speaker", "session_id", "node_id", "user_id", "agent_id", "run_id", "occurred_at",
+    "occurred_until", "mentioned_at", "tags", "entities", "statements", "times", "source", "uri", "metadata",
+    "text_hash", "content_hash", "confidence", "given_entities", "extracted_by", "extraction_note", "guessed_kind",
+    "kind_confidence",
+]  # fmt: skip
 _GIVEN_NAMES: LiteralString = ", ".join(_GIVEN)
 _GIVEN_VALUES: LiteralString = ", ".join([f"{name} = given.{name}" for name in _GIVEN])
 
@@ -57,8 +51,7 @@ STORE: LiteralString = f"""
 WITH stored AS (
     INSERT INTO memories (tenant, id, {_GIVEN_NAMES})
     SELECT tenant, id, {_GIVEN_NAMES}
-    FROM json_to_recordset($1::json) AS given (ordinal int, tenant text, id text, {_GIVEN_TYPES})
-    ORDER BY ordinal
+    FROM json_populate_recordset(NULL::memories, $1::json) WITH ORDINALITY ORDER BY ordinality
     ON CONFLICT (tenant, id) DO NOTHING
     RETURNING tenant, id, seq, session_id, ts
 ), beside AS (
@@ -92,25 +85,22 @@ JOIN outbox o ON o.tenant = m.tenant AND o.memory_id = m.id
 GROUP BY m.tenant, m.id
 """
 
-_WITH_TURNS: LiteralString = """
+_WITH_TURNS: LiteralString = """s.*,
     previous.id AS previous_id, previous.text AS previous_text, previous.speaker AS previous_speaker,
     following.id AS following_id, following.text AS following_text, following.speaker AS following_speaker
 """
-CHANGES: LiteralString = f"""
-SELECT o.position, s.*, {_WITH_TURNS}
-FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o
+_JOIN_TURNS: LiteralString = f"""
 JOIN memories s ON s.tenant = o.tenant AND s.id = o.memory_id
 {PREVIOUS_TURN} LEFT JOIN LATERAL {FOLLOWING_TURN} AS following ON true
-ORDER BY o.position
+"""
+CHANGES: LiteralString = f"""
+SELECT o.position, {_WITH_TURNS}
+FROM (SELECT * FROM outbox WHERE position > $1 ORDER BY position LIMIT $2) AS o {_JOIN_TURNS} ORDER BY o.position
 """  # noqa: S608 (the same)
-
 # Given memories as they are now, as if they stood in the outbox at one position.
 CHANGES_OF: LiteralString = f"""
-SELECT $3::bigint AS position, s.*, {_WITH_TURNS}
-FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
-JOIN memories s ON s.tenant = given.tenant AND s.id = given.id
-{PREVIOUS_TURN} LEFT JOIN LATERAL {FOLLOWING_TURN} AS following ON true
-ORDER BY s.seq
+SELECT $3::bigint AS position, {_WITH_TURNS}
+FROM unnest($1::text[], $2::text[]) AS o (tenant, memory_id) {_JOIN_TURNS} ORDER BY s.seq
 """  # noqa: S608 (the same)
 
 HEAD: LiteralString = "SELECT coalesce(max(position), 0) FROM outbox"
@@ -149,17 +139,14 @@ ON CONFLICT (tenant, id) DO UPDATE SET count = held.count + excluded.count, last
 GET: LiteralString = "SELECT * FROM memories WHERE tenant = $1 AND id = ANY($2::text[])"
 
 
-def to_row(memory: Memory, ordinal: int) -> dict[str, Any]:
-    """The memory as JSON that `STORE` takes, with its place in the batch; times as ISO 8601."""
-    row: dict[str, Any] = {name: getattr(memory, name) for name in _FIELDS}
+def to_row(memory: Memory) -> dict[str, Any]:
+    """The memory as JSON that `STORE` takes; times as ISO 8601."""
+    row: dict[str, Any] = {name: getattr(memory, name) for name in _COLUMNS}
     for name in _TIMES:
         if row[name] is not None:
             row[name] = datetime.fromtimestamp(row[name], UTC).isoformat()
-    row["statements"] = [
-        {"subject": edge.subject, "relation": edge.relation, "object": edge.object} for edge in memory.statements
-    ]
+    row["statements"] = [asdict(edge) for edge in memory.statements]
     row["times"] = [asdict(mention) for mention in memory.times]
-    row["ordinal"] = ordinal
     row["metadata"] = dict(memory.metadata)
     return row
 
@@ -170,10 +157,7 @@ def to_memory(row: Row) -> Memory:
         values[name] = None if values[name] is None else values[name].timestamp()
     for name in _LISTS:
         values[name] = tuple(values[name])
-    statements: list[Mapping[str, str]] = values["statements"]
-    values["statements"] = tuple(
-        Statement(subject=edge["subject"], relation=edge["relation"], object=edge["object"]) for edge in statements
-    )
+    values["statements"] = tuple(Statement(**edge) for edge in values["statements"])
     values["times"] = tuple(TimeMention(**mention) for mention in values["times"])
     return Memory(**values)
 
@@ -202,8 +186,7 @@ FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
 
 CHANGE: LiteralString = f"""
 UPDATE memories m SET {_GIVEN_VALUES}, version = m.version + 1, updated_at = now()
-FROM json_to_recordset($1::json) AS given (tenant text, id text, {_GIVEN_TYPES})
-WHERE m.tenant = given.tenant AND m.id = given.id
+FROM json_populate_recordset(NULL::memories, $1::json) AS given WHERE m.tenant = given.tenant AND m.id = given.id
 """  # noqa: S608 (the same)
 
 SUPERSEDE: LiteralString = """

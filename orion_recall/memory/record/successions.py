@@ -1,13 +1,13 @@
 """Stated successions: a newer memory takes the place of an older one because somebody says so.
 
 Three may say so: a message (`supersedes`), a person (`orion-recall memory succeeds`), and the extractor `llm` where
-one is configured. Every statement is a `Verdict`. Nothing is guessed from words, numbers or dates: two door codes,
-two releases or two tickets are two things. A model that judges pairs takes its place beside `stated_by_extractor`.
-The copies are told of both ends.
+one is configured. Nothing is guessed from words, numbers or dates: two door codes or two tickets are two things.
+A model that judges pairs takes its place beside `stated_by_extractor`. The copies are told of both ends.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, LiteralString, NamedTuple
@@ -55,7 +55,7 @@ RETURNING older
 
 _BY_PERSON: LiteralString = """
 INSERT INTO memory_successions (tenant, newer, older, probability, state, reason, actor, changed_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, now())
+VALUES ($1, $2, $3, 1, $4, 'by_person', $5, now())
 ON CONFLICT (tenant, newer, older) DO UPDATE
     SET state = excluded.state, probability = excluded.probability, reason = excluded.reason, evidence = '{}',
         actor = excluded.actor, changed_at = now()
@@ -128,13 +128,8 @@ class Verdict(NamedTuple):
     evidence: tuple[str, ...] = ()
 
 
-BY_PERSON: Final = Verdict(1.0, "by_person")
-
-
 SuccessionJudge = Callable[[Memory, Memory], Verdict | None]
 """Judges an older and a newer memory of one owner; None: neither takes the other's place."""
-
-
 ONE_VALUED: Final[Mapping[str, str]] = {
     "lives in": "home",
     "lives at": "home",
@@ -217,15 +212,14 @@ class Successions:
         async with borrow(self._pool, "writing a succession") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
             rows = await connection.fetch(record_sql.GET, tenant, [newer, older])
-            live = {memory.id for row in rows if (memory := record_sql.to_memory(row)).is_live}
+            live = {row["id"] for row in rows if row["live"]}
             if missing := tuple(name for name in (newer, older) if name not in live):
                 return SetByPerson("missing", missing)
             if await connection.fetchval(_STATE, tenant, newer, older) == wanted:
                 return SetByPerson("unchanged", (newer, older))
             if not undo and (chain := await _chain_back(connection, tenant, newer, older)):
                 return SetByPerson("cycle", tuple(chain))
-            probability, reason, _ = BY_PERSON
-            await connection.execute(_BY_PERSON, tenant, newer, older, probability, wanted, reason, actor)
+            await connection.execute(_BY_PERSON, tenant, newer, older, wanted, actor)
             await _enqueue(connection, tenant, (newer, older))
         return SetByPerson(wanted, (newer, older))
 
@@ -242,29 +236,27 @@ async def write_judged(
     """Writes what the judge says of a memory that was just extracted and others of its owner; takes back what does
     not hold any more. What a person said stays. In the caller's transaction and under its lock on the outbox.
     """
-    subjects = {subject for subject, _ in values_of(memory.statements)}
+    tenant, subjects = memory.tenant, {subject for subject, _ in values_of(memory.statements)}
     named = [name for name in memory.entities if name.casefold() in subjects]
-    others: list[Memory] = []
+    judged: list[tuple[str, str, Verdict]] = []
     if named and memory.extracted_by == STATING:
-        limits = STATING, _MOST_JUDGED
-        rows = await connection.fetch(_OF_SUBJECTS, memory.tenant, memory.id, named, *limits)
-        others = [record_sql.to_memory(row) for row in rows]
-    judged = [
-        (older, newer, verdict)
-        for other in others
-        for older, newer in _in_order(memory, other)
-        if (verdict := judge(older, newer)) is not None
-    ]
-    pairs = [newer.id for _, newer, _ in judged], [older.id for older, _, _ in judged]
-    gone = await connection.fetch(_NO_MORE_STATED, memory.tenant, memory.id, *pairs)
+        for row in await connection.fetch(_OF_SUBJECTS, tenant, memory.id, named, STATING, _MOST_JUDGED):
+            times = _time(memory), _time(other := record_sql.to_memory(row))
+            if None in times or times[0] == times[1]:  # which is older is not known
+                continue
+            older, newer = sorted((memory, other), key=lambda one: _time(one) or 0.0)
+            if (verdict := judge(older, newer)) is not None:
+                judged.append((newer.id, older.id, verdict))
+    pairs = [newer for newer, _, _ in judged], [older for _, older, _ in judged]
+    gone = await connection.fetch(_NO_MORE_STATED, tenant, memory.id, *pairs)
     changed = [row[end] for row in gone for end in ("newer", "older")]
-    for older, newer, (probability, reason, evidence) in judged:
-        if await _chain_back(connection, memory.tenant, newer.id, older.id):
+    for newer, older, (probability, reason, evidence) in judged:
+        if await _chain_back(connection, tenant, newer, older):
             continue
-        given = memory.tenant, newer.id, older.id, probability, reason, list(evidence)
+        given = tenant, newer, older, probability, reason, list(evidence)
         if await connection.fetchval(_STATED, *given) is not None:
-            changed += [newer.id, older.id]
-    await _enqueue(connection, memory.tenant, changed)
+            changed += [newer, older]
+    await _enqueue(connection, tenant, changed)
 
 
 async def inherit(connection: Connection, tenant: str, before: Sequence[str], by: str) -> None:
@@ -273,17 +265,15 @@ async def inherit(connection: Connection, tenant: str, before: Sequence[str], by
         await _enqueue(connection, tenant, [by, *(row["older"] for row in rows)])
 
 
-async def read_links(
-    connection: Connection, memories: Sequence[Memory]
-) -> Mapping[tuple[str, str], tuple[tuple[SuccessionLink, ...], tuple[SuccessionLink, ...]]]:
-    """By tenant and id: the older memories that a memory succeeds, and the newer ones that succeed it."""
-    keys = [(memory.tenant, memory.id) for memory in memories]
-    if not keys:
-        return {}
-    rows = await connection.fetch(_LINKS, *(list(part) for part in zip(*keys, strict=True)))
-    older: dict[tuple[str, str], list[SuccessionLink]] = {}
-    newer: dict[tuple[str, str], list[SuccessionLink]] = {}
-    for row in rows:
+_Links = Mapping[tuple[str, str], Sequence[SuccessionLink]]
+
+
+async def read_links(connection: Connection, memories: Sequence[Memory]) -> tuple[_Links, _Links]:
+    """By tenant and id: the older memories that a memory succeeds; and the newer ones that succeed it."""
+    older: dict[tuple[str, str], list[SuccessionLink]] = defaultdict(list)
+    newer: dict[tuple[str, str], list[SuccessionLink]] = defaultdict(list)
+    given = [memory.tenant for memory in memories], [memory.id for memory in memories]
+    for row in await connection.fetch(_LINKS, *given) if memories else ():
         tenant = row["tenant"]
         for name, other, links in ((row["newer"], row["older"], older), (row["older"], row["newer"], newer)):
             link = SuccessionLink(
@@ -294,16 +284,8 @@ async def read_links(
                 probability=round(float(row["probability"]), 3),
                 evidence=tuple(row["evidence"]),
             )
-            links.setdefault((tenant, name), []).append(link)
-    return {key: (tuple(older.get(key, ())), tuple(newer.get(key, ()))) for key in {*older, *newer}}
-
-
-def _in_order(one: Memory, other: Memory) -> list[tuple[Memory, Memory]]:
-    """The older one and the newer one; nothing where their times do not say which is which."""
-    first, second = _time(one), _time(other)
-    if first is None or second is None or first == second:
-        return []
-    return [(one, other) if first < second else (other, one)]
+            links[tenant, name].append(link)
+    return older, newer
 
 
 def _time(memory: Memory) -> float | None:

@@ -1,10 +1,9 @@
 """Maintenance of a copy, on request and by itself: compare it with the record, repair it, swap in a rebuild.
 
-A copy is compared up to its own position: later outbox entries are in flight and no drift. A worker has one keeper
-for each projector. A command does the same itself for a copy that no worker has open, and asks the worker through
-the table of requests for any other. A mapped file that was cut short can lose half of the memories, and the engine
-serves the rest as if nothing had happened: so the writer of a copy compares it by itself, too. Until it is repaired
-the answers are degraded.
+A copy is compared up to its own position: later outbox entries are in flight and no drift. A command works on a
+copy that no worker has open, and asks the worker through the table of requests for any other. The writer of a copy
+compares it by itself, too: a mapped file that was cut short can lose half of the memories, and the engine serves
+the rest as if nothing had happened. Until it is repaired the answers are degraded.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal, LiteralString, Protocol, cast, runtime_checkable
 
 from orion_recall.errors import EngineError, ModelError, RecordError, SourceError, TransientSourceError
@@ -53,25 +51,26 @@ class Drift:
     unknown: Sequence[int] = ()
 
     @property
+    def _sorts(self) -> dict[str, Sequence[MemoryName | int]]:
+        return {"missing": self.missing, "stale": self.stale, "extra": [*self.deleted, *self.unknown]}
+
+    @property
     def count(self) -> int:
-        return sum(map(len, (self.missing, self.stale, self.deleted, self.unknown)))
+        return sum(map(len, self._sorts.values()))
 
     def describe(self) -> dict[str, JsonValue]:
-        sorts = {"missing": self.missing, "stale": self.stale, "extra": [*self.deleted, *self.unknown]}
         examples: dict[str, JsonValue] = {
             sort: [f"key {one}" if isinstance(one, int) else f"{one.tenant}/{one.id}" for one in found[:_EXAMPLES]]
-            for sort, found in sorts.items()
+            for sort, found in self._sorts.items()
             if found
         }
-        counts: dict[str, JsonValue] = {sort: len(found) for sort, found in sorts.items()}
+        counts: dict[str, JsonValue] = {sort: len(found) for sort, found in self._sorts.items()}
         about: dict[str, JsonValue] = {"position": self.position, "held": self.held, "in_flight": self.in_flight}
         return about | counts | {"examples": examples}
 
     def damage(self) -> str:
         """What differs, as counts: no id of a memory goes into a reply."""
-        extra = len(self.deleted) + len(self.unknown)
-        parts = ((len(self.missing), "missing"), (len(self.stale), "of another version"), (extra, "too many"))
-        counts = ", ".join(f"{count} {what}" for count, what in parts if count)
+        counts = ", ".join(f"{len(found)} {sort}" for sort, found in self._sorts.items() if found)
         return f"of {self.held + len(self.missing)} memories {counts}"
 
 
@@ -97,21 +96,21 @@ async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
     return drift
 
 
-async def repair(reader: RecordReader, projector: Projector, drift: Drift, progress: Progress) -> None:
-    """Repairs the differences from the record as it is now, while the projector goes on."""
+async def repair(reader: RecordReader, projector: Projector, drift: Drift, progress: Progress) -> Drift:
+    """Repairs the differences from the record as it is now, while the projector goes on; the drift that is left."""
     names = [*drift.missing, *drift.stale, *drift.deleted]
     for start in range(0, len(names), _AT_ONCE):
         progress(start, drift.count)
         await _write(reader, projector, names[start : start + _AT_ONCE])
     for start in range(0, len(drift.unknown), _AT_ONCE):
         progress(len(names) + start, drift.count)
-        async with projector.writing:
-            await _may_write(projector)
+        async with _writing(projector) as projection:
             # A memory with that key may have been stored since.
             new = {memory_key(one.tenant, one.id) for one in await reader.queued_after(drift.position)}
             keys = [key for key in drift.unknown[start : start + _AT_ONCE] if key not in new]
-            await projector.projection.remove(keys)
+            await projection.remove(keys)
     progress(drift.count, drift.count)
+    return await find_drift(reader, projector.projection)
 
 
 async def rewrite(reader: RecordReader, projector: Projector, progress: Progress) -> Drift:
@@ -119,25 +118,21 @@ async def rewrite(reader: RecordReader, projector: Projector, progress: Progress
 
     Searches go on meanwhile. An interrupted run does no harm; the next one starts from the beginning.
     """
-    total, done, place = await reader.count(), 0, 0
-    while True:
-        names, place = await reader.live(place, _AT_ONCE)
-        if not names:
-            break
+    total, done = await reader.count(), 0
+    names, place = await reader.live(0, _AT_ONCE)
+    while names:
         await _write(reader, projector, names, again=True)
         done += len(names)
         progress(done, max(done, total))
+        names, place = await reader.live(place, _AT_ONCE)
     drift = await find_drift(reader, projector.projection)
-    await repair(reader, projector, drift, lambda part, whole: None)
-    return await find_drift(reader, projector.projection)
+    return await repair(reader, projector, drift, lambda part, whole: None)
 
 
 async def _write(
     reader: RecordReader, projector: Projector, names: Sequence[MemoryName], *, again: bool = False
 ) -> None:
-    projection = projector.projection
-    async with projector.writing:
-        await _may_write(projector)
+    async with _writing(projector) as projection:
         if not projection.position:
             return  # the outbox brings everything
         changes = await reader.changes_of(names, projection.position)
@@ -148,9 +143,12 @@ async def _write(
         await projector.report()
 
 
-async def _may_write(projector: Projector) -> None:
-    if not await projector.may_write():
-        raise SourceError(f"another worker writes to the {projector.kind} {projector.copy} now: try again")
+@contextlib.asynccontextmanager
+async def _writing(projector: Projector) -> AsyncGenerator[Projection]:
+    async with projector.writing:
+        if not await projector.may_write():
+            raise SourceError(f"another worker writes to the {projector.kind} {projector.copy} now: try again")
+        yield projector.projection
 
 
 log = logging.getLogger("orion_recall.memory")
@@ -240,19 +238,16 @@ class CopyRequests:
             while True:
                 async with borrow(self._pool, "waiting for a worker") as connection:
                     row = await connection.fetchrow(_STATE, request)
+                what = f"the {kind} of {copy}"
                 if row is None:
-                    raise SourceError(
-                        f"the request to the {kind} of {copy} was deleted before its answer: try again"
-                    )
+                    raise SourceError(f"the request to {what} was deleted before its answer: try again")
                 if row["error"] is not None:
-                    raise SourceError(f"the {kind} of {copy}: {row['error']}")
+                    raise SourceError(f"{what}: {row['error']}")
                 if row["ended"]:
                     return row["result"]
                 if row["silent_s"] > _SILENT_S:
-                    raise SourceError(
-                        f"no worker answers for the {kind} of {copy}: it may have ended, or cannot use it "
-                        "(`orion-recall status` says more)"
-                    )
+                    more = "it may have ended, or cannot use it (`orion-recall status` says more)"
+                    raise SourceError(f"no worker answers for {what}: {more}")
                 progress(row["done"], row["total"])
                 await asyncio.sleep(_LOOK_EVERY_S)
         finally:
@@ -291,10 +286,9 @@ async def do(task: Task, reader: RecordReader, projector: Projector, progress: P
     drift = await find_drift(reader, projection)
     if task == "check" or not drift.count:
         return drift.describe()
-    await repair(reader, projector, drift, progress)
-    after = await find_drift(reader, projection)
+    left = await repair(reader, projector, drift, progress)
     log.info("the %s was repaired: %d memories differed from the record", projector.kind, drift.count)
-    return drift.describe() | {"left": after.count}
+    return drift.describe() | {"left": left.count}
 
 
 class CopyKeeper:
@@ -322,21 +316,21 @@ class CopyKeeper:
 
     async def check_if_due(self) -> bool:
         """Compares, and repairs what differs, if it is time and the copy has caught up; whether it did."""
-        projector = self._projector
+        projector, projection = self._projector, self._projector.projection
         if projector.error is not None or projector.lag != 0 or not projector.is_writer:
             return False
         if self._clock() < self._due_at and self._rebuilds == projector.rebuilds:
             return False
         self._rebuilds = projector.rebuilds
-        projection = projector.projection
         self._due_at = self._clock() + _CHECK_AGAIN_S  # also after an error
+        was_damaged = projection.damage is not None
         try:
             drift = await find_drift(self._reader, projection)
             if drift.count:
                 projection.damage = drift.damage()
                 log.error("the %s differs from the record, and is repaired: %s", projector.kind, projection.damage)
-                await repair(self._reader, projector, drift, lambda done, total: None)
-                drift = await find_drift(self._reader, projection)
+                drift = await repair(self._reader, projector, drift, lambda done, total: None)
+            projection.damage = drift.damage() if drift.count else None
         except TransientSourceError as error:
             # A copy that is away for now fails its own searches. That is no damage: it is compared once it is back.
             self._due_at = self._clock() + _CHECK_AWAY_S
@@ -344,15 +338,11 @@ class CopyKeeper:
             return False
         except (SourceError, ModelError, EngineError) as error:
             projection.damage = f"it cannot be compared with the record: {error}"
-            log.error("the %s cannot be compared with the record: %s", projector.kind, error)  # noqa: TRY400
-            return True
-        if drift.count:
-            projection.damage = drift.damage()
-            log.error("the %s differs from the record after its repair: %s", projector.kind, projection.damage)
-            return True
         if projection.damage is not None:
+            log.error("the %s is not as the record: %s", projector.kind, projection.damage)
+            return True
+        if was_damaged:
             log.info("the %s is as the record again", projector.kind)
-        projection.damage = None
         self._due_at = self._clock() + _CHECK_EVERY_S
         return True
 
@@ -380,12 +370,13 @@ class CopyKeeper:
                 await asyncio.sleep(_POLL_S if total else HEARTBEAT_EVERY_S)
 
         beating = asyncio.create_task(beat())
+        result: Mapping[str, JsonValue] | None = None
+        failure: str | None = None
         try:
             result = await do(request.task, self._reader, projector, progress)
-            ended = partial(self._requests.end, request, result=result)
         except (SourceError, ModelError, EngineError) as error:
-            ended = partial(self._requests.end, request, error=str(error))
+            failure = str(error)
         finally:
             await cancel(beating)
-        await ended()
+        await self._requests.end(request, result=result, error=failure)
         return True

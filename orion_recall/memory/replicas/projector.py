@@ -1,7 +1,7 @@
 """Projection: applies the outbox to one copy of the record, the index or the graph.
 
-Every copy keeps its own position in the outbox, so a new or rebuilt one starts at zero and catches up. Only one
-worker at a time writes to a copy that several workers share: the one with its writer lock.
+Every copy keeps its own position in the outbox, so a new or rebuilt one starts at zero and catches up. Only the
+worker with the writer lock writes to a copy that several workers share.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Collection
 from orion_recall.errors import AnotherRecordsCopy, DiskShort, EngineError, ModelError, RecordError, SourceError
 from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.pool import Connection, open_connection, translate
+from orion_recall.postgres.pool import Connection, close_connection, open_connection, translate
 from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 from orion_recall.values import Change
 
@@ -64,46 +64,45 @@ class WriterLock:
         """Whether this process holds the lock now; takes it when it is free. RecordError while Postgres is away."""
         try:
             with translate("taking the writer lock"):
-                return await self._acquire_or_check()
+                if self._connection is None or self._connection.is_closed():
+                    await self.release()
+                    self._connection = await open_connection(
+                        self._dsn, name="turn", statement_timeout_ms=_ANSWER_MS
+                    )
+                    # By itself: others wait for the end of a transaction that has added the name.
+                    await self._connection.execute(_ADD_NAME, self._name)
+                return await self._acquired_over(self._connection)
         except RecordError:
             await self.release()
             raise
+
+    async def _acquired_over(self, connection: Connection) -> bool:
+        was_held, self._is_held = self._is_held, False
+        if was_held and time.monotonic() - self._held_since < _LONGEST_TRANSACTION_S:
+            await connection.execute("SELECT 1")  # raises when the connection has gone, and the lock with it
+            self._is_held = True
+            return True
+        if was_held:
+            await connection.execute("COMMIT")
+        await connection.execute(_BEGIN)
+        self._is_held = await connection.fetchval(_TRY_LOCK, self._name)
+        if not self._is_held:
+            await connection.execute("ROLLBACK")
+        elif not was_held:
+            log.debug("took the writer lock of %s", self._name)
+        self._held_since = time.monotonic()
+        return self._is_held
 
     async def release(self) -> None:
         connection, self._connection = self._connection, None
         if self._is_held:
             log.debug("released the writer lock of %s", self._name)
         self._is_held = False
-        if connection is None:
-            return
-        try:
-            with contextlib.suppress(RecordError), translate():
-                async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                    await connection.close()
-        finally:
-            connection.terminate()  # after a close that was cut short; else it does nothing
-
-    async def _acquire_or_check(self) -> bool:
-        if self._connection is None or self._connection.is_closed():
-            await self.release()
-            self._connection = await open_connection(self._dsn, name="turn", statement_timeout_ms=_ANSWER_MS)
-            # By itself: others wait for the end of a transaction that has added the name.
-            await self._connection.execute(_ADD_NAME, self._name)
-        if self._is_held and time.monotonic() - self._held_since < _LONGEST_TRANSACTION_S:
-            await self._connection.execute("SELECT 1")  # raises when the connection has gone, and the lock with it
-            return True
-        was_held = self._is_held
-        if was_held:
-            self._is_held = False
-            await self._connection.execute("COMMIT")
-        await self._connection.execute(_BEGIN)
-        self._is_held = await self._connection.fetchval(_TRY_LOCK, self._name)
-        if not self._is_held:
-            await self._connection.execute("ROLLBACK")
-        elif not was_held:
-            log.debug("took the writer lock of %s", self._name)
-        self._held_since = time.monotonic()
-        return self._is_held
+        if connection is not None:
+            try:
+                await close_connection(connection, _CLOSE_TIMEOUT_S)
+            finally:
+                connection.terminate()  # after a close that was cut short; else it does nothing
 
 
 class Projector:
@@ -116,8 +115,8 @@ class Projector:
         self, record: Record, projection: Projection, *, copy: str, lock: WriterLock | None = None
     ) -> None:
         assert lock is not None or not projection.shared, "a shared copy needs a writer lock"
-        self.copy = copy
-        self._record, self._projection, self._lock = record, projection, lock
+        self.copy, self.kind, self.projection = copy, projection.kind, projection
+        self._record, self._lock = record, lock
         self._wake = asyncio.Event()
         self._head: int | None = None
         self._identity: str | None = None
@@ -130,10 +129,6 @@ class Projector:
         self.writing = asyncio.Lock()
 
     @property
-    def projection(self) -> Projection:
-        return self._projection
-
-    @property
     def is_writer(self) -> bool:
         """Whether this process writes to the copy: to a shared one with the writer lock only."""
         return self._lock is None or self._lock.is_held
@@ -143,13 +138,9 @@ class Projector:
         return self._lock is None or await self._lock.acquire()
 
     @property
-    def kind(self) -> str:
-        return self._projection.kind
-
-    @property
     def lag(self) -> int | None:
         """The lag: positions of the outbox, as last read, that are not applied yet; None before the first read."""
-        return None if self._head is None else max(0, self._head - self._projection.position)
+        return None if self._head is None else max(0, self._head - self.projection.position)
 
     def wake(self) -> None:
         self._wake.set()
@@ -162,7 +153,7 @@ class Projector:
                 try:
                     async with self.writing:
                         next_poll_s = await self._poll()
-                    self.error = self._projection.stalled = None
+                    self.error = self.projection.stalled = None
                     backoff.reset()
                 except (RecordError, SourceError, ModelError) as error:
                     if self.error is None:
@@ -170,7 +161,7 @@ class Projector:
                     self.error, self._identity = str(error), None
                     # Only what lasts until somebody acts makes answers incomplete for long.
                     is_stalled = isinstance(error, DiskShort) and self.lag != 0
-                    self._projection.stalled = "its disk is short" if is_stalled else None
+                    self.projection.stalled = "its disk is short" if is_stalled else None
                     await self._heartbeat()
                     if self._lock is not None:
                         await self._lock.release()  # another worker may be able to write
@@ -200,19 +191,19 @@ class Projector:
         await self._expect()
         may_write = await self._lock.acquire()
         # Checked again: others may have written to it, or its server may have lost data, or be away.
-        await self._projection.open()
-        if not may_write:
-            await self._refuse_or_adopt()  # a writer of an earlier version does not
-            return _TRY_LOCK_EVERY_S
-        await self.catch_up()
-        return _POLL_S
+        await self.projection.open()
+        if may_write:
+            await self.catch_up()
+            return _POLL_S
+        await self._refuse_or_adopt()
+        return _TRY_LOCK_EVERY_S
 
     async def swap_in_rebuild(self) -> bool:
         """Whether a complete rebuild was swapped in; hold `writing`.
 
         It is first brought to the position of the copy in use, so that no applied change is undone.
         """
-        projection = self._projection
+        projection = self.projection
         if not isinstance(projection, SwappedCopy) or (built := projection.staged_rebuild()) is None:
             return False
         if self._identity is not None and isinstance(built, IdentifiedCopy):
@@ -235,24 +226,23 @@ class Projector:
         return True
 
     async def _expect(self) -> None:
-        if self._identity is None and isinstance(self._projection, IdentifiedCopy):
+        if self._identity is None and isinstance(self.projection, IdentifiedCopy):
             self._identity = await self._record.database_identity()
-            self._projection.expect(self._identity)
+            self.projection.expect(self._identity)
 
     async def _refuse_or_adopt(self) -> None:
         """Refuses a copy of another database, and one that holds memories and does not say of which one."""
-        projection = self._projection
+        projection = self.projection
         if not isinstance(projection, IdentifiedCopy):
-            return
+            return None
         if projection.database_identity is not None:
-            await projection.check()
-        elif projection.position == 0:
-            await projection.adopt()
-        else:
-            raise AnotherRecordsCopy(
-                f"the {self.kind} does not say which database it is a copy of: delete it, and it is built again "
-                "from this record"
-            )
+            return await projection.check()
+        if projection.position == 0:
+            return await projection.adopt()
+        raise AnotherRecordsCopy(
+            f"the {self.kind} does not say which database it is a copy of: delete it, and it is built again from "
+            "this record"
+        )
 
     async def ready(self) -> None:
         """Opens the copy for writing by this process and applies nothing; hold `writing`."""
@@ -261,12 +251,12 @@ class Projector:
             raise SourceError(
                 f"a worker writes to the {self.kind} {self.copy} now: try again, or stop that worker first"
             )
-        await self._projection.open()
+        await self.projection.open()
         await self._refuse_or_adopt()
 
     async def catch_up(self) -> int:
         """Applies everything in the outbox after the copy's position; the new position."""
-        projection = self._projection
+        projection = self.projection
         await self._expect()
         await self._refuse_or_adopt()
         self._head = head = await self._record.head()
@@ -277,29 +267,32 @@ class Projector:
                 f"delete {'it' if projection.shared else 'its folder'}, and it will be rebuilt from this record"
             )
         moved = False
-        ahead: dict[int, asyncio.Task[list[Change]]] = {}  # the next page by the position before it
+        ahead: tuple[int, asyncio.Task[list[Change]]] | None = None  # the page after a position
         try:
-            while head > projection.position:
-                position = projection.position
-                changes = await (ahead.pop(position, None) or self._page(position))
-                if not changes or (self._lock is not None and not await self._lock.acquire()):
+            while head > (position := projection.position):
+                if ahead is not None and ahead[0] != position:
+                    ahead[1].cancel()
+                    ahead = None
+                changes = await (ahead[1] if ahead is not None else self._page(position))
+                if not changes or not await self.may_write():
                     break
                 if projection.position != position:  # opened anew meanwhile: this page may not be the next one
                     continue
                 if head > (last := changes[-1].position) and isinstance(projection, Prepares):
                     # A memory that changes after its page was read comes again later in the outbox.
-                    ahead[last] = asyncio.create_task(self._page(last, projection))
+                    ahead = last, asyncio.create_task(self._page(last, projection))
                 await projection.apply(changes)
                 await self.report()
                 moved = True
         finally:
-            for reading in ahead.values():
-                reading.cancel()
-            await asyncio.gather(*ahead.values(), return_exceptions=True)
-        if head <= projection.position:  # not after losing the lock: another worker may have moved the position on
+            if ahead is not None:
+                ahead[1].cancel()
+                await asyncio.gather(ahead[1], return_exceptions=True)
+        # Without the lock another may have moved the position on.
+        if head <= projection.position and not moved:
             # Reported at once: what a process applied that died before its report, and a copy that was put back.
             is_unreported = self._reported != projection.position and (projection.position or self._reported)
-            if not moved and (is_unreported or self._heartbeat_is_due):
+            if is_unreported or self._heartbeat_is_due:
                 await self.report()
         if not moved and self.error is not None:
             log.info("the %s is applied again, from position %d", projection.kind, projection.position)
@@ -316,7 +309,7 @@ class Projector:
         return self._heartbeat_at is None or time.monotonic() - self._heartbeat_at > _HEARTBEAT_EVERY_S
 
     async def report(self) -> None:
-        position = self._projection.position
+        position = self.projection.position
         await self._record.report_position(self.copy, self.kind, position)
         self._reported, self._heartbeat_at = position, time.monotonic()
 

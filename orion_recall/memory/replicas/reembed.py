@@ -1,14 +1,15 @@
 """Rebuilds index and graph while the current ones serve: with another model, or from scratch.
 
-The embedded one is built from the record, in a place of its own under its own lock: a running worker is not
-touched. A run that was stopped goes on where it was. Complete, it takes the live one's place at once when no worker
-has the folder, else when the worker takes it over: asked to, or at its next start with that model. On a server it
-is a collection of its own, which workers are given together with the model.
+The embedded one is built from the record, in a place of its own under its own lock; a run that was stopped goes on
+where it was. Complete, it takes the live one's place at once when no worker has the folder, else when the worker
+takes it over: asked to, or at its next start with that model. On a server it is a collection of its own, which
+workers are given together with the model.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -45,9 +46,7 @@ _ADVICE = (
 Built = tuple[Literal["swapped", "waiting"], int]
 """What became of a rebuild (`waiting`: for a worker to swap it in), and its position."""
 Progress = Callable[[int, int], None]
-
-
-def _silent(position: int, head: int) -> None: ...
+_SILENT: Progress = lambda position, head: None  # noqa: E731
 
 
 async def reembed(
@@ -57,7 +56,7 @@ async def reembed(
     sparse: SparseEncoder,
     *,
     min_free_bytes: int = 0,
-    advanced: Progress = _silent,
+    advanced: Progress = _SILENT,
 ) -> Built:
     """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
 
@@ -75,7 +74,7 @@ async def reembed(
 
 
 async def rebuild_graph(
-    record: Record, folder: Path, *, min_free_bytes: int = 0, advanced: Progress = _silent
+    record: Record, folder: Path, *, min_free_bytes: int = 0, advanced: Progress = _SILENT
 ) -> Built:
     """Builds the graph of `folder` anew. As `reembed`."""
     place = free_place(folder, RdfGraph.kind)
@@ -103,7 +102,7 @@ async def _built(
 
 
 async def reembed_on_server(
-    record: Record, index: QdrantIndex, dsn: str, *, advanced: Progress = _silent
+    record: Record, index: QdrantIndex, dsn: str, *, advanced: Progress = _SILENT
 ) -> int | None:
     """Fills a collection of its own on the server; its position, None when it is complete already.
 
@@ -134,13 +133,10 @@ async def _catch_up(record: Record, build: Projection, advanced: Progress, lock:
 
 def _swapped(folder: Path, place: Path) -> bool:
     """Whether the build is the index now: not while a worker has the folder, nor once it has taken the build."""
-    lock = FolderLock.try_acquire(folder)
-    if lock is None:
-        return False
-    with lock:
-        of_place = FolderLock.try_acquire(place)
-        if of_place is None:
-            return False
-        with of_place:
-            swap(folder, place)
+    with contextlib.ExitStack() as stack:
+        for one in (folder, place):
+            if (lock := FolderLock.try_acquire(one)) is None:
+                return False
+            stack.enter_context(lock)
+        swap(folder, place)
     return True

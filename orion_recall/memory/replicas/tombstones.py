@@ -1,11 +1,11 @@
 """Tombstones: memories that were changed or deleted, and are hidden until the copies have applied that.
 
-A tombstone is a memory's key and the outbox position of its change. It is in force for a worker while the copies
-that this worker searches are before that position: so long every recall leaves the memory out. Tombstones are on a
-stream that every worker reads from its start, without a group. They hold no id and no text. When all copies have
-applied a change, their positions follow on the stream: a copy that others write is not checked in every recall, and
-an acknowledged change must be found from then on. Before it serves, a worker reads what was changed after the
-positions of its copies: from the record, and from the stream, which is there while Postgres is away."""
+A tombstone is a memory's key and the outbox position of its change, without id or text. It is in force for a worker
+while the copies that this worker searches are before that position. Tombstones are on a stream that every worker
+reads from its start, without a group. When all copies have applied a change, their positions follow on the stream:
+a copy that others write is not checked in every recall, and an acknowledged change must be found from then on.
+Before it serves, a worker reads what was changed after the positions of its copies: from the record, and from the
+stream, which is there while Postgres is away."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, LiteralString, cast
 
 from redis.asyncio import Redis
@@ -122,9 +123,10 @@ class TombstoneStream:
     async def publish(self, positions: Mapping[int, int]) -> None:
         """Publishes tombstones to every worker, this one first; waits while the bus is away."""
         self._known.add(positions)
-        items = list(positions.items())
-        starts = range(0, max(1, len(items)), _MOST_POSITIONS)
-        messages = [{_CHANGED: dict(items[start : start + _MOST_POSITIONS])} for start in starts]
+        items = iter(positions.items())
+        messages: list[Mapping[str, Mapping[int, int]]] = []
+        while some := dict(islice(items, _MOST_POSITIONS)):
+            messages.append({_CHANGED: some})
         backoff = Backoff(*BUS_S)
         while True:
             try:
