@@ -1,7 +1,6 @@
 """What is forgotten, and how it is removed from the record for good, with all rows about it; ids stay taken.
 
-A batch of memories is one transaction. Which memories they were is kept until all is done: a run that was stopped
-finds them no more by what they said."""
+Which memories they were is kept until all is done: a run that was stopped finds them no more by what they said."""
 
 from __future__ import annotations
 
@@ -11,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, LiteralString
+from uuid import uuid4
 
 from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.errors import RecordError
@@ -86,12 +86,6 @@ _CONDITIONS: dict[Kind, LiteralString] = {
                    AND (h.actor IS NOT NULL OR h.lineage ? 'reason'))
     )""",
 }
-# Conditions on `memory_history h` of other memories, of what they said before.
-_HISTORY: dict[Kind, LiteralString] = {
-    "person": "h.before::text ~ $2",
-    "session": "h.before ->> 'session_id' = $2",
-    "user": "h.before ->> 'user_id' = $2",
-}
 
 
 def _escaped(name: str) -> str:
@@ -143,9 +137,9 @@ SELECT id, salt::text AS salt, selector, kind, begun_at FROM memory_forgets
 WHERE tenant = $1 AND finished_at IS NULL ORDER BY id
 """
 _BEGIN: LiteralString = """
-INSERT INTO memory_forgets (tenant, kind, actor) VALUES ($1, $2, $3) RETURNING id, salt::text AS salt
+INSERT INTO memory_forgets (tenant, kind, actor, salt, selector)
+VALUES ($1, $2, $3, $4::text::uuid, $5) RETURNING id
 """
-_NAMED: LiteralString = "UPDATE memory_forgets SET selector = $2 WHERE id = $1"
 _FINISH: LiteralString = """
 UPDATE memory_forgets SET finished_at = now(), salt = NULL, selector = NULL, counts = $2::jsonb WHERE id = $1
 """
@@ -164,7 +158,6 @@ _STILL: LiteralString = """
 SELECT m.id FROM memories m WHERE m.tenant = $1 AND m.id = ANY($3::text[]) AND {condition} ORDER BY m.seq
 """
 _COUNT: LiteralString = "SELECT count(*) FROM memories m WHERE m.tenant = $1 AND {condition}"
-_SOME: LiteralString = "SELECT m.id FROM memories m WHERE m.tenant = $1 AND {condition} ORDER BY m.seq LIMIT $3"
 # `delete(erase=True)` has blanked what it says; here goes whose it was, and when.
 _BLANK: LiteralString = """
 UPDATE memories SET session_id = NULL, node_id = NULL, user_id = NULL, agent_id = NULL, run_id = NULL,
@@ -175,10 +168,6 @@ _BLANK_HISTORY: LiteralString = """
 UPDATE memory_history SET before = CASE WHEN before IS NULL THEN NULL ELSE '{"erased": true}'::jsonb END,
     actor = NULL, lineage = lineage - 'reason'
 WHERE tenant = $1 AND memory_id = ANY($2::text[])
-"""
-_OTHER_HISTORY: LiteralString = """
-UPDATE memory_history h SET before = '{"erased": true}', lineage = lineage - 'reason'
-WHERE h.tenant = $1 AND {condition} AND h.before <> '{"erased": true}'
 """
 # What is about the memories, in one statement each; $1 is the tenant, $2 the forgetting.
 _AROUND: Mapping[str, LiteralString] = {
@@ -202,20 +191,31 @@ _AROUND: Mapping[str, LiteralString] = {
                     AND d.selected_ids @> jsonb_build_array(f.memory_id)
                     AND (d.id::text = b.decision_id OR d.corr_id = b.corr_id))))""",
 }
-_OF_TENANT: Mapping[str, LiteralString] = {
-    "request receipts": "DELETE FROM memory_requests WHERE tenant = $1",
-    "feedback": "UPDATE recall_feedback SET note = NULL, actor = NULL WHERE tenant = $1 "
-    "AND (note IS NOT NULL OR actor IS NOT NULL)",
-    "merged names": "DELETE FROM entity_merges WHERE tenant = $1",
-}
-_PERSON_STEPS: LiteralString = """
+_OTHER_HISTORY: LiteralString = """
+UPDATE memory_history SET before = '{"erased": true}', lineage = lineage - 'reason'
+WHERE tenant = $1 AND before <> '{"erased": true}' AND
+"""
+_STEPS_BY: LiteralString = """
 UPDATE memory_history SET actor = CASE WHEN actor ~* $2 THEN NULL ELSE actor END,
     lineage = CASE WHEN lineage ->> 'reason' ~* $2 THEN lineage - 'reason' ELSE lineage END
 WHERE tenant = $1 AND (actor ~* $2 OR lineage ->> 'reason' ~* $2)
 """
-_PERSON_FEEDBACK: LiteralString = """
-UPDATE recall_feedback SET note = NULL, actor = NULL WHERE tenant = $1 AND (note ~* $2 OR actor ~* $2)
-"""
+_NO_NOTES: LiteralString = "UPDATE recall_feedback SET note = NULL, actor = NULL WHERE tenant = $1 AND "
+# What else the target says, of its tenant ($1) and parameter ($2).
+_FURTHER: Mapping[Kind, Sequence[tuple[str, LiteralString]]] = {
+    "session": [("history of others", _OTHER_HISTORY + "before ->> 'session_id' = $2")],
+    "user": [("history of others", _OTHER_HISTORY + "before ->> 'user_id' = $2")],
+    "person": [
+        ("history of others", _OTHER_HISTORY + "before::text ~ $2"),
+        ("history of others", _STEPS_BY),
+        ("feedback", _NO_NOTES + "(note ~* $2 OR actor ~* $2)"),
+    ],
+    "tenant": [
+        ("request receipts", "DELETE FROM memory_requests WHERE tenant = $1 AND tenant = $2"),
+        ("feedback", _NO_NOTES + "tenant = $2 AND num_nonnulls(note, actor) > 0"),
+        ("merged names", "DELETE FROM entity_merges WHERE tenant = $1 AND tenant = $2"),
+    ],
+}
 _PERSON_MERGES: LiteralString = """
 SELECT id FROM entity_merges WHERE tenant = $1
 AND (alias_label ~* $2 OR alias ~* $2 OR merged_into ~* $2 OR canonical ~* $2)
@@ -285,7 +285,7 @@ class ForgetRecord:
         with translate("counting what would be forgotten"):
             query = _COUNT.replace("{condition}", _CONDITIONS[target.kind])
             memories = int(await self._connection.fetchval(query, target.tenant, target.parameter))
-            ids = await self._ids_of(_SOME, 100_000)
+            ids = await self._ids_of(_NEXT, 0, 100_000)
             decisions = await count_decisions(self._connection, target.decisions(tuple(ids)))
         return memories, ids, decisions
 
@@ -298,11 +298,9 @@ class ForgetRecord:
                 else:
                     others.append(f"{row['kind']}, begun {row['begun_at']:%Y-%m-%d %H:%M} UTC")
             if not self.forget:
-                async with self._connection.transaction():
-                    row = await self._connection.fetchrow(_BEGIN, self.target.tenant, self.target.kind, actor)
-                    assert row is not None
-                    self.forget = row["id"]
-                    await self._connection.execute(_NAMED, self.forget, self.target.selector(row["salt"]))
+                target, salt = self.target, str(uuid4())
+                given = target.tenant, target.kind, actor, salt, target.selector(salt)
+                self.forget = await self._connection.fetchval(_BEGIN, *given)
         return others
 
     async def next_batch(self) -> tuple[int, Mapping[str, int], int] | None:
@@ -330,21 +328,15 @@ class ForgetRecord:
     async def clear_around(self, told: Callable[[str, int], None]) -> None:
         """Removes all rows about the memories, and what else the target says; `told` gets counts by place."""
         target = self.target
-        given = target.tenant, target.parameter
         with translate("forgetting what is about the memories"):
             for place, statement in _AROUND.items():
                 told(place, await self._run(statement, target.tenant, self.forget))
-            if (condition := _HISTORY.get(target.kind)) is not None:
-                told("history of others", await self._run(_OTHER_HISTORY.replace("{condition}", condition), *given))
+            for place, statement in _FURTHER.get(target.kind, ()):
+                told(place, await self._run(statement, target.tenant, target.parameter))
             if target.kind == "person":
-                told("history of others", await self._run(_PERSON_STEPS, *given))
-                told("feedback", await self._run(_PERSON_FEEDBACK, *given))
                 async with self._connection.transaction():
                     await self._connection.execute(record_sql.LOCK_OUTBOX)
                     told("merged names", await self._forget_merges(_PERSON_MERGES, target.name_pattern))
-            if target.kind == "tenant":
-                for place, statement in _OF_TENANT.items():
-                    told(place, await self._run(statement, target.tenant))
 
     async def blank_decisions(self) -> int:
         ids = await self.ids()

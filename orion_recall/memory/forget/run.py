@@ -1,9 +1,7 @@
 """Forgetting, from beginning to end: record, decisions, bus, copies, files. What was stopped is run again.
 
 The order matters: first nothing new can quote what is forgotten, then what quoted it is blanked, then it is looked
-for once more, and at last files are rewritten: a vacuum frees a row's room and leaves its bytes there, the text
-index keeps every word that it ever held, and the planner's statistics quote common values.
-
+for once more, and at last files are rewritten: a vacuum leaves a row's bytes, and a text index its words.
 On the bus, replies and dead letters that name one of the memories, or who is forgotten, are deleted. A decision
 that is not in the log yet is replaced by itself without words. What waits for a worker is left to it.
 """
@@ -66,6 +64,9 @@ class Matcher:
         keys = _KEYS.get(self._target.kind, ())
         return any(key in keys and text == self._target.values[0] for key, text in texts)
 
+    def among(self, rows: Sequence[_Row]) -> list[_Row]:
+        return [row for row in rows if self.matches(row[1])]
+
     def is_by(self, payload: Mapping[str, Any]) -> bool:
         """Whether a decision is on a recall by whom is forgotten."""
         value = self._target.values[0] if self._target.values else self._target.tenant
@@ -75,16 +76,8 @@ class Matcher:
 class ForgetBus:
     """The streams of one installation. `is_ours`: the server is the embedded one of this data folder."""
 
-    def __init__(
-        self,
-        redis: Redis,
-        settings: Settings,
-        *,
-        is_ours: bool,
-        of_others: Callable[[Sequence[str]], Awaitable[Collection[str]]],
-    ) -> None:
-        """`of_others` gives those of some correlation ids whose recalls were other tenants': a reply names none."""
-        self._redis, self._settings, self._is_ours, self._of_others = redis, settings, is_ours, of_others
+    def __init__(self, redis: Redis, settings: Settings, record: ForgetRecord, *, is_ours: bool) -> None:
+        self._redis, self._settings, self._record, self._is_ours = redis, settings, record, is_ours
 
     async def clear(self, matcher: Matcher, *, dry_run: bool = False) -> dict[str, int]:
         """Removes entries that match, or counts them: by what the stream is."""
@@ -142,7 +135,8 @@ class ForgetBus:
                     seen.add(key)
                     yield key.decode("utf-8", "surrogateescape")
 
-    async def _pages(self, stream: str) -> AsyncGenerator[list[_Row]]:
+    async def _found(self, stream: str, matcher: Matcher) -> AsyncGenerator[list[_Row]]:
+        """The entries of a stream that match, in pages."""
         first = "-"
         while True:
             try:
@@ -151,17 +145,16 @@ class ForgetBus:
                 return
             if not rows:
                 return
-            yield rows
+            yield await asyncio.to_thread(matcher.among, rows)
             first = f"({rows[-1][0].decode()}"
 
     async def _delete(self, stream: str, matcher: Matcher, *, dry_run: bool) -> int:
         count = 0
-        async with contextlib.aclosing(self._pages(stream)) as pages:
+        async with contextlib.aclosing(self._found(stream, matcher)) as pages:
             async for rows in pages:
-                found = await asyncio.to_thread(_matching, matcher, rows)
-                correlations = {entry_id: _correlation(fields) for entry_id, fields in found}
+                correlations = {entry_id: _correlation(fields) for entry_id, fields in rows}
                 asked = [one for one in correlations.values() if one]
-                others = await self._of_others(asked) if asked else ()
+                others = await self._record.of_others(asked) if asked else ()
                 own = [entry_id for entry_id, correlation in correlations.items() if correlation not in others]
                 count += len(own)
                 if own and not dry_run:
@@ -171,9 +164,9 @@ class ForgetBus:
     async def _decisions(self, matcher: Matcher, *, dry_run: bool) -> int:
         """Those in the log are deleted here; the others are replaced by themselves without words."""
         stream, count = self._settings.decision_stream, 0
-        async with contextlib.aclosing(self._pages(stream)) as pages:
+        async with contextlib.aclosing(self._found(stream, matcher)) as pages:
             async for rows in pages:
-                for entry_id, fields in await asyncio.to_thread(_matching, matcher, rows):
+                for entry_id, fields in rows:
                     changed = await asyncio.to_thread(_without_words, fields, matcher)
                     count += changed != fields
                     if changed != fields and not dry_run:
@@ -214,10 +207,6 @@ def _without_words(fields: _Fields, matcher: Matcher) -> dict[bytes, bytes]:
         return {b"envelope": json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()}
     except (KeyError, TypeError, ValueError, RecursionError):
         return {b"envelope": b""}
-
-
-def _matching(matcher: Matcher, rows: Sequence[_Row]) -> list[_Row]:
-    return [row for row in rows if matcher.matches(row[1])]
 
 
 def _correlation(fields: _Fields) -> str:
@@ -393,8 +382,7 @@ class Forgetting:
         self.record = ForgetRecord(stores.connection, target)
         self._bus: ForgetBus | None = None
         if stores.redis is not None:
-            of_others = self.record.of_others
-            self._bus = ForgetBus(stores.redis, settings, is_ours=stores.own_bus, of_others=of_others)
+            self._bus = ForgetBus(stores.redis, settings, self.record, is_ours=stores.own_bus)
         self._gone: Counter[str] = Counter()
         self._on_bus: Counter[str] = Counter()
 
@@ -494,20 +482,18 @@ class Forgetting:
 
 async def _compact(copy: CopyToCompact, report: Report) -> None:
     """Has the files of one copy written anew, and adds to the report what was done, or why it was not."""
-    why = (
-        "its worker is gone: start it and run this again, or delete its folder and take it off the list "
-        "(`orion-recall status --forget`)"
-    )
-    done: Mapping[str, JsonValue] | None = None
     try:
-        if copy.compact is not None:
-            done = await copy.compact()
+        if copy.compact is None:
+            raise SourceError(
+                "its worker is gone: start it and run this again, or delete its folder and take it off the list "
+                "(`orion-recall status --forget`)"
+            )
+        done = await copy.compact()
     except (SourceError, ModelError, EngineError) as error:
-        why = str(error)
-    if done is None:
         report.add(copy.name, remains="what it held", until="it is there again; then run this again")
-        report.unfinished.append(f"{copy.name}: {why}")
-    elif not done["compacted"]:
+        report.unfinished.append(f"{copy.name}: {error}")
+        return
+    if not done["compacted"]:
         remains = "bytes in its server's files, snapshots and logs"
         until = "its server compacts them, and its operator deletes snapshots"
         report.add(copy.name, what="deleted", remains=remains, until=until)
