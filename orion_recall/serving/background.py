@@ -26,12 +26,11 @@ from orion_recall.memory.extraction.light import Extractor
 from orion_recall.memory.intake.background import (
     KEPT_DAYS,
     AccessCounts,
-    BackgroundExtraction,
     DeadLetterRetention,
     RequestRetention,
 )
 from orion_recall.memory.intake.consumers import IntakeConsumers
-from orion_recall.memory.record.extraction_queue import ExtractionQueue
+from orion_recall.memory.record.extraction_queue import BackgroundExtraction, ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests

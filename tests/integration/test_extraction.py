@@ -17,9 +17,13 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.errors import ModelError, RecordError
 from orion_recall.memory.extraction.extractors import LlmExtractor
 from orion_recall.memory.extraction.light import Extraction, Extractor, LightExtractor, Passage
-from orion_recall.memory.intake.background import MOST_ATTEMPTS, BackgroundExtraction, ExtractionCounts
 from orion_recall.memory.record.compose import Patch, compose
-from orion_recall.memory.record.extraction_queue import ExtractionQueue
+from orion_recall.memory.record.extraction_queue import (
+    MOST_ATTEMPTS,
+    BackgroundExtraction,
+    ExtractionCounts,
+    ExtractionQueue,
+)
 from orion_recall.memory.record.record import Record
 from orion_recall.models.chat import ChatServer
 from orion_recall.postgres.pool import Pool, open_pool

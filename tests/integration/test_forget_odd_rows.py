@@ -10,7 +10,7 @@ import pytest
 from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.engines.replay_folders import replay_folder
 from orion_recall.memory.forget.record import ForgetRecord, Target
-from orion_recall.memory.forget.run import CopyToCompact, Forgetting, Stores
+from orion_recall.memory.forget.run import CopyToCompact, Forgetting
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.postgres.pool import Connection, open_connection, open_pool
 from orion_recall.settings import Settings
@@ -105,11 +105,11 @@ async def test_the_report_says_what_replays_have_and_deletes_what_killed_ones_le
 ) -> None:
     (tmp_path / "replays").mkdir()
     (tmp_path / "replays" / "monday.json").write_text("{}")
-    stores = Stores(connection=connection, redis=None, own_bus=False, copies=_no_copies)
     settings = Settings.read(data_dir=tmp_path, postgres_dsn=database, deadline_ms=100)
     with replay_folder(tmp_path):
         (tmp_path / "orion-replay-killed").mkdir()
-        report = await Forgetting(settings, stores, Target.of("memory", "t", "m1")).run()
+        target = Target.of("memory", "t", "m1")
+        report = await Forgetting(settings, connection, target, redis=None, own_bus=False, copies=_no_copies).run()
     assert not (tmp_path / "orion-replay-killed").exists()
     places = [(one.place, one.gone > 0, one.until) for one in report.places]
     assert ("folders of replays", True, "") in places

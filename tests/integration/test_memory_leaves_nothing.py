@@ -13,9 +13,8 @@ import pytest
 from orion_recall.contracts import MemoryV1
 from orion_recall.memory.extraction.light import light
 from orion_recall.memory.forget.record import ForgetRecord, Target
-from orion_recall.memory.intake.background import passage_of
 from orion_recall.memory.record.compose import Patch, compose, unique_names
-from orion_recall.memory.record.extraction_queue import ExtractionQueue
+from orion_recall.memory.record.extraction_queue import ExtractionQueue, passage_of
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.backup import back_up, restore
 from orion_recall.postgres.pool import Pool, borrow, open_connection

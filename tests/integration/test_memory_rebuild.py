@@ -29,7 +29,6 @@ from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from tests.stand_ins.memory_changes import MemoryChanges
-from tests.stand_ins.qdrant_process import qdrant_stand_in
 
 TENANT = "default"
 NOW = 1_780_000_000.0
@@ -160,26 +159,3 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         assert memory_key(TENANT, "new") in held
         assert memory_key(TENANT, "m7") not in held
         assert (await find_drift(RecordReader(pool), opened.index)).count == 0
-
-
-@pytest.mark.slow
-async def test_on_a_qdrant_server_every_memory_is_written_anew_in_place(
-    record: Record,
-    pool: Pool,
-    configured: Settings,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with qdrant_stand_in() as server:
-        monkeypatch.setenv("ORION_QDRANT_URL", server.url)
-        settings = configured.changed(qdrant_url=server.url)
-        assert await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json"]) == 0
-        capsys.readouterr()
-        async with open_sources(settings) as opened:
-            assert opened.index is not None
-            await opened.index.remove([memory_key(TENANT, "m7")])
-        (done,) = await rebuild(capsys, "index")
-        assert (done["state"], done["left"], done["held"]) == ("rewritten", 0, 40)
-        async with open_sources(settings) as opened:
-            assert opened.index is not None
-            assert memory_key(TENANT, "m7") in await opened.index.held()

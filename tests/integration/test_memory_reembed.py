@@ -25,6 +25,7 @@ from orion_recall.postgres.pool import open_pool
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
+from orion_recall.text.normal import memory_key
 from tests.stand_ins.patient_profiles import patient
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
@@ -157,5 +158,8 @@ async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
                 assert working.broken == {}
                 outcome, failed, ids = await answer(working)
                 assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
-            assert (await command())[1]["state"] == "rewritten"
+                assert working.index is not None
+                await working.index.remove([memory_key("default", "m7")])
+            done = (await command())[1]
+            assert (done["state"], done["held"], done["left"]) == ("rewritten", 9, 0)
     assert not (data_dir / "index" / "builds").exists()

@@ -123,25 +123,3 @@ async def test_without_a_right_every_message_is_answered_set_aside_and_in_nobody
         assert last["payload"].get("error") is None
     await pool.close()
     await executor.close()
-
-
-async def test_a_memory_that_postgres_refuses_fails_alone(
-    bus: Redis, prefix: str, database: str, owner: Pool
-) -> None:
-    await owner.execute("ALTER TABLE memories ADD CONSTRAINT no_gossip CHECK (text NOT LIKE '%gossip%')")
-    executor, stream = Executor(bus, prefix), f"{prefix}memory.store.v1"
-    memories = [{"id": f"m-{number}", "text": "gossip" if number == 3 else "It rained."} for number in range(6)]
-    message = executor.message({"memories": memories}, kind="memory.store.v1")
-
-    async def answered() -> bool:
-        return await bus.xlen(stream) == 0 and not await pending(bus, stream)
-
-    async with desks(bus, owner, Settings(prefix=prefix, acknowledge_ms=0)):
-        entry_id = await executor.add({"envelope": json.dumps(message)}, stream=stream)
-        await until(answered, "the message is answered", timeout_s=60)
-    (receipt,) = await executor.replies(executor.reply_to, entry_id)
-    statuses = [one["status"] for one in receipt["payload"]["results"]]
-    assert statuses == ["stored"] * 3 + ["rejected"] + ["stored"] * 2
-    assert "23514" in receipt["payload"]["results"][3]["reason"]
-    assert await rows(bus, f"{stream}:dead") == []
-    await executor.close()

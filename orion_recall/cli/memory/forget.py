@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
 from functools import partial
 from typing import Annotated
 
@@ -25,7 +24,7 @@ from orion_recall.cli.memory.write import Yes, confirmed
 from orion_recall.cli.output import JsonFlag, bars, counted, note, show, table
 from orion_recall.errors import SettingsError
 from orion_recall.memory.forget.record import Kind, Place, Target
-from orion_recall.memory.forget.run import CopyToCompact, Forgetting, Stores
+from orion_recall.memory.forget.run import CopyToCompact, Forgetting
 from orion_recall.postgres.pool import Pool, close_connection, open_connection
 from orion_recall.settings import Settings
 
@@ -91,10 +90,16 @@ async def _forget(
 ) -> int:
     async with contextlib.AsyncExitStack() as stack:
         settings, own_bus = await with_engines(settings, stack)
-        stores = await stack.enter_async_context(_stores(settings, own_bus=own_bus))
+        pool = await stack.enter_async_context(open_postgres(settings))
+        connection = await open_connection(
+            dsn_of(settings), name="forget", statement_timeout_ms=_LONGEST_STATEMENT_MS
+        )
+        stack.push_async_callback(close_connection, connection)
+        redis = None if settings.bus_url is None else await stack.enter_async_context(open_bus(settings))
         shown = stack.enter_context(bars(SpinnerColumn(), TextColumn("{task.description}")))
         shown.add_task("counting" if dry_run else "forgetting", total=None)
-        forgetting = Forgetting(settings, stores, target)
+        copies = partial(_copies, settings, pool)
+        forgetting = Forgetting(settings, connection, target, redis=redis, own_bus=own_bus, copies=copies)
         if not dry_run and not yes:
             await forgetting.record.with_aliases()
             count, ids, _ = await forgetting.record.count()
@@ -118,27 +123,11 @@ async def _forget(
     return 1 if report.unfinished else 0
 
 
-@contextlib.asynccontextmanager
-async def _stores(settings: Settings, *, own_bus: bool) -> AsyncGenerator[Stores]:
-    async with contextlib.AsyncExitStack() as stack:
-        pool = await stack.enter_async_context(open_postgres(settings))
-        connection = await open_connection(
-            dsn_of(settings), name="forget", statement_timeout_ms=_LONGEST_STATEMENT_MS
-        )
-        stack.push_async_callback(close_connection, connection)
-        redis = None if settings.bus_url is None else await stack.enter_async_context(open_bus(settings))
-        yield Stores(connection=connection, redis=redis, own_bus=own_bus, copies=partial(_copies, settings, pool))
-
-
 async def _copies(settings: Settings, pool: Pool) -> list[CopyToCompact]:
     """The copies that the settings name, and all others that are registered."""
-    return [
-        CopyToCompact(
-            name=f"{one.kind} of {one.copy}",
-            compact=None if one.ask is None else partial(one.ask, "compact", lambda done, total: None),
-        )
-        for one in await OwnCopies(settings, pool).every()
-    ]
+    found = await OwnCopies(settings, pool).every()
+    asks = [one.ask and partial(one.ask, "compact", lambda done, total: None) for one in found]
+    return [(f"{one.kind} of {one.copy}", ask) for one, ask in zip(found, asks, strict=True)]
 
 
 def _went(one: Place) -> str:

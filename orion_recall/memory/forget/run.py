@@ -15,7 +15,6 @@ import re
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, LiteralString, cast
 
 from redis.asyncio import Redis
@@ -356,33 +355,26 @@ _IN_FLIGHT_S = 5.0
 _BLANKED = ("decisions", "history of others", "feedback")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyToCompact:
-    """A copy of index or graph: `compact` writes its files anew; None: its worker is gone."""
-
-    name: str
-    compact: Callable[[], Awaitable[Mapping[str, JsonValue]]] | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stores:
-    """Everything that is owned. `redis` is None where there is no bus; `own_bus`: it is the embedded one."""
-
-    connection: Connection
-    redis: Redis | None
-    own_bus: bool
-    copies: Callable[[], Awaitable[Sequence[CopyToCompact]]]
+CopyToCompact = tuple[str, Callable[[], Awaitable[Mapping[str, JsonValue]]] | None]
+"""The name of a copy of index or graph, and what writes its files anew; None: its worker is gone."""
 
 
 class Forgetting:
-    """One run for one target."""
+    """One run for one target. `redis` is None where there is no bus; `own_bus`: it is the embedded one."""
 
-    def __init__(self, settings: Settings, stores: Stores, target: Target) -> None:
-        self._settings, self._stores = settings, stores
-        self.record = ForgetRecord(stores.connection, target)
-        self._bus: ForgetBus | None = None
-        if stores.redis is not None:
-            self._bus = ForgetBus(stores.redis, settings, self.record, is_ours=stores.own_bus)
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        target: Target,
+        *,
+        redis: Redis | None,
+        own_bus: bool,
+        copies: Callable[[], Awaitable[Sequence[CopyToCompact]]],
+    ) -> None:
+        self._settings, self._connection, self._redis, self._copies = settings, connection, redis, copies
+        self.record = ForgetRecord(connection, target)
+        self._bus = ForgetBus(redis, settings, self.record, is_ours=own_bus) if redis is not None else None
         self._gone: Counter[str] = Counter()
         self._on_bus: Counter[str] = Counter()
 
@@ -395,8 +387,8 @@ class Forgetting:
         if self._bus is not None:
             for place, count in (await self._bus.clear(self._matcher(ids), dry_run=True)).items():
                 report.add(f"bus: {place}", count)
-        for copy in await self._stores.copies():
-            report.add(copy.name, report.memories, "memories at most")
+        for name, _ in await self._copies():
+            report.add(name, report.memories, "memories at most")
         self._add_others(report)
         return report
 
@@ -409,15 +401,15 @@ class Forgetting:
         await self._memories()
         forgotten_at = time.monotonic()
         await self._blank()
-        for copy in await self._stores.copies():
-            await _compact(copy, copies)
+        for name, compact in await self._copies():
+            await _compact(name, compact, copies)
         in_flight_s = min(_IN_FLIGHT_S, self._settings.deadline_ms / 1000)
         await asyncio.sleep(max(0.0, forgotten_at + in_flight_s - time.monotonic()))
         await self._blank()
         self._add_rows(report)
         report.places += copies.places
         report.unfinished += copies.unfinished
-        await rewrite_storage(self._stores.connection, report)
+        await rewrite_storage(self._connection, report)
         if self._bus is not None:
             await self._bus.rewrite(report)
         gone, in_use = delete_left(self._settings.data_dir)
@@ -432,7 +424,7 @@ class Forgetting:
         return report
 
     async def _memories(self) -> None:
-        redis, tenant = self._stores.redis, self.record.target.tenant
+        redis, tenant = self._redis, self.record.target.tenant
         stream = redis and TombstoneStream(redis, redis, self._settings.tombstone_stream, Tombstones())
         while (batch := await self.record.next_batch()) is not None:
             count, positions, merges = batch
@@ -480,25 +472,27 @@ class Forgetting:
             report.add("bus", remains="not looked at: no bus is configured", until="a run with ORION_REDIS_URL")
 
 
-async def _compact(copy: CopyToCompact, report: Report) -> None:
+async def _compact(
+    name: str, compact: Callable[[], Awaitable[Mapping[str, JsonValue]]] | None, report: Report
+) -> None:
     """Has the files of one copy written anew, and adds to the report what was done, or why it was not."""
     try:
-        if copy.compact is None:
+        if compact is None:
             raise SourceError(
                 "its worker is gone: start it and run this again, or delete its folder and take it off the list "
                 "(`orion-recall status --forget`)"
             )
-        done = await copy.compact()
+        done = await compact()
     except (SourceError, ModelError, EngineError) as error:
-        report.add(copy.name, remains="what it held", until="it is there again; then run this again")
-        report.unfinished.append(f"{copy.name}: {error}")
+        report.add(name, remains="what it held", until="it is there again; then run this again")
+        report.unfinished.append(f"{name}: {error}")
         return
     if not done["compacted"]:
         remains = "bytes in its server's files, snapshots and logs"
         until = "its server compacts them, and its operator deletes snapshots"
-        report.add(copy.name, what="deleted", remains=remains, until=until)
+        report.add(name, what="deleted", remains=remains, until=until)
     else:
         builds = f", and {done['builds']} unused builds deleted" if done.get("builds") else ""
-        report.add(copy.name, what=f"files written anew{builds}")
+        report.add(name, what=f"files written anew{builds}")
         if done.get("held"):
-            report.unfinished.append(f"{copy.name}: a rebuild is under way: run this again when it is done")
+            report.unfinished.append(f"{name}: a rebuild is under way: run this again when it is done")

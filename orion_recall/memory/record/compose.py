@@ -92,10 +92,7 @@ def as_message(memory: Memory) -> MemoryV1:
     values |= {"entities": memory.given_entities, "metadata": dict(memory.metadata)}
     if memory.kind_confidence is not None:
         values["kind"] = None
-    try:
-        return MemoryV1(**values)
-    except ValidationError:  # of a row from before the contract was so strict
-        return MemoryV1.model_construct(**values)
+    return MemoryV1(**values)
 
 
 def content_hash(message: MemoryV1) -> str:

@@ -1,4 +1,4 @@
-"""The queue of background extraction: memories that are due, claimed by workers, and finished.
+"""Background extraction: the queue of memories that are due, and the part of a worker that serves it.
 
 A worker claims a memory for a while; if it is gone by then, another claims it. The result is written together with
 the outbox entry and the end of the queue row, and only to the version of the memory that was read.
@@ -6,16 +6,24 @@ the outbox entry and the end of the queue row, and only to the version of the me
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, LiteralString
 
-from orion_recall.memory.extraction.light import Extraction
+from orion_recall.errors import RecordError
+from orion_recall.memory.extraction.light import Extraction, Extractor, Passage, light
 from orion_recall.memory.record import sql as record_sql
+from orion_recall.memory.record.compose import known_names, unique_names
 from orion_recall.memory.record.successions import write_judged
 from orion_recall.postgres.pool import Connection, Pool, borrow
+from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 from orion_recall.text.normal import storable
 from orion_recall.values import Memory, Neighbour
+
+log = logging.getLogger("orion_recall.memory")
 
 End = Literal["extracted", "unchanged", "outdated"]
 
@@ -164,3 +172,101 @@ class ExtractionQueue:
         """How many memories wait, by the extractor they wait for."""
         async with borrow(self._pool, "counting what is due") as connection:
             return {row["extractor"]: row["count"] for row in await connection.fetch(_DUE)}
+
+
+# A text that crashes workers is not claimed for ever.
+MOST_ATTEMPTS = 5
+_POLL_S = 1.0
+# Between what an extractor takes at most and when its memories are taken from it.
+_MARGIN_S = 30.0
+_RELEASE_TIMEOUT_S = 1.0
+
+
+@dataclass(slots=True)
+class ExtractionCounts:
+    """Counts of memories: done as chosen, done by light extraction instead, to be done again."""
+
+    extracted: int = 0
+    fallen_back: int = 0
+    failed: int = 0
+
+
+class BackgroundExtraction:
+    """Claims and extracts the memories that are due for one extractor: `run()` until cancelled, in any worker."""
+
+    def __init__(self, queue: ExtractionQueue, extractor: Extractor, *, look_every_s: float = _POLL_S) -> None:
+        self.counts = ExtractionCounts()
+        self.error: str | None = None
+        self._queue, self._extractor, self._look_every_s = queue, extractor, look_every_s
+        self._wake = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self._extractor.name
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Take up what is due, as much at once as the extractor takes; wait while the record is away."""
+        backoff, one = Backoff(*POSTGRES_S), self._extractor
+        while True:
+            self._wake.clear()
+            try:
+                taken = await self._queue.take(self.name, one.at_once * one.batch, for_s=one.longest_s + _MARGIN_S)
+                self.error = None
+                backoff.reset()
+            except RecordError as error:
+                if self.error is None:
+                    log.warning("extraction by %s waits: %s", self.name, error)
+                self.error = str(error)
+                await backoff.wait()
+                continue
+            if not taken:
+                await sleep(self._look_every_s, self._wake)
+                continue
+            parts = [taken[start : start + one.batch] for start in range(0, len(taken), one.batch)]
+            try:
+                ended = await asyncio.gather(*map(self._serve, parts), return_exceptions=True)
+            except asyncio.CancelledError:
+                await self._release(taken)
+                raise
+            # The rows come back by themselves, later: what brought this down may bring the next one down too.
+            for error in (one for one in ended if one is not None):
+                self.counts.failed += 1
+                log.error("extraction by %s failed: %s: %s", self.name, type(error).__name__, error, exc_info=error)
+
+    async def _serve(self, taken: Sequence[Taken]) -> None:
+        passages = [passage_of(one.memory, one.previous) for one in taken]
+        wanted = [place for place, one in enumerate(taken) if one.memory.is_live and one.attempts <= MOST_ATTEMPTS]
+        found = await self._extractor.extract([passages[place] for place in wanted]) if wanted else []
+        by_place = dict(zip(wanted, found, strict=True))
+        gave_up = f"{self.name}: given up after {MOST_ATTEMPTS} attempts"
+        for place, one in enumerate(taken):
+            await self._finish(one, by_place[place] if place in by_place else light(passages[place], gave_up))
+
+    async def _finish(self, one: Taken, found: Extraction) -> None:
+        whole = replace(found, entities=unique_names([*found.entities, *one.memory.given_entities]))
+        if await self._queue.finish(one, whole) == "outdated":
+            self.counts.failed += int(one.memory.is_live)
+        elif found.note is None:
+            self.counts.extracted += 1
+        else:
+            self.counts.fallen_back += 1
+            log.info("extraction fell back to light: %s", found.note)
+
+    async def _release(self, taken: Sequence[Taken]) -> None:
+        """Lets others take them at once; those that are done are not due any more."""
+        with contextlib.suppress(RecordError, TimeoutError):
+            async with asyncio.timeout(_RELEASE_TIMEOUT_S):
+                await self._queue.put_back(taken)
+
+
+def passage_of(memory: Memory, previous: Neighbour | None) -> Passage:
+    return Passage(
+        text=memory.text,
+        speaker=memory.speaker,
+        known=tuple(known_names(memory.given_entities, memory.title)),
+        at=memory.mentioned_at if memory.occurred_at is None else memory.occurred_at,
+        previous=previous,
+    )

@@ -14,7 +14,7 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record.aliases import Aliases, NameKey
 from orion_recall.memory.record.compose import as_message, compose, content_hash
 from orion_recall.memory.record.reader import conditions
-from orion_recall.text.normal import one_line, storable, text_hash
+from orion_recall.text.normal import one_line, storable
 from orion_recall.values import Memory, MergedName, Statement
 
 
@@ -43,20 +43,6 @@ def test_other_tenants_and_other_names_stay() -> None:
 
 def message(**fields: Any) -> MemoryV1:
     return MemoryV1.model_validate({"id": "m1", "text": "I work at Fjord Labs.", **fields})
-
-
-def test_a_memory_carries_what_was_sent_and_what_was_computed() -> None:
-    memory = compose(
-        message(speaker="Ana", occurred_at="2026-03-01T09:30:00+02:00", tags=["job"], metadata={"n": 1}), "acme"
-    )
-    assert (memory.tenant, memory.id, memory.kind) == ("acme", "m1", "experience")
-    assert memory.occurred_at == 1772350200.0
-    assert memory.mentioned_at is None
-    assert memory.text_hash == text_hash(memory.text)
-    assert memory.entities == ("Fjord Labs", "Ana")
-    assert memory.statements == (Statement(subject="Ana", relation="works at", object="Fjord Labs"),)
-    assert memory.tags == ("job",)
-    assert memory.metadata == {"n": 1}
 
 
 def test_the_content_hash_does_not_depend_on_spelling_id_or_tenant() -> None:

@@ -10,7 +10,6 @@ from typing import cast
 import pytest
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.errors import ModelError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
@@ -52,15 +51,12 @@ class PagedCopy:
     def __init__(self) -> None:
         self.position = 0
         self.steps: list[tuple[str, int]] = []
-        self.fails = False
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         self.steps.append(("prepare", changes[-1].position))
-        if self.fails:
-            raise ModelError("the model is away")
 
     async def apply(self, changes: Sequence[Change]) -> None:
         for _ in range(20):  # an engine takes a while
@@ -90,6 +86,20 @@ async def test_a_copy_that_did_not_go_as_far_as_its_page_goes_on_from_where_it_i
 
     assert [step for step in copy.steps if step[0] == "apply"] == [("apply", 150), ("apply", 350), ("apply", 400)]
     assert outbox.read == [0, 200, 150, 350]
+
+
+async def test_a_page_that_was_read_before_a_copy_was_opened_anew_is_not_applied() -> None:
+    outbox, copy = Outbox(10), PagedCopy()
+    copy.position = 5
+    read = outbox.changes
+
+    async def changes(after: int, limit: int) -> list[Change]:
+        copy.position = copy.position if copy.steps else 0
+        return await read(after, limit)
+
+    outbox.changes = changes  # type: ignore[method-assign]
+    await projector(outbox, copy).catch_up()
+    assert (outbox.read, copy.steps) == ([5, 0], [("apply", 10)])
 
 
 def test_one_is_in_force_while_the_copies_are_below_it():
