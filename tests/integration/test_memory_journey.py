@@ -50,7 +50,7 @@ async def test_a_changed_memory_has_all_that_follows_from_its_text_anew(
     (verdict,) = await memory_changes.update(
         TENANT, [Patch(id="a", changes={"text": "Ana works at Harbour Ltd.", "title": None})], actor="bo"
     )
-    assert (verdict.status, verdict.position) == ("updated", await record.head())
+    assert verdict.status == "updated"
     now = await held(record, "a")
     assert (now.text, now.title, now.tags, now.version) == ("Ana works at Harbour Ltd.", None, ("job",), 2)
     assert now.entities == ("Ana", "Harbour Ltd", "Oslo")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from orion_recall.contracts import MemoryVerdictV1
 from orion_recall.memory.record import sql
-from orion_recall.memory.record.compose import ChangeVerdict, Patch
+from orion_recall.memory.record.compose import Patch
 from orion_recall.memory.record.record import HistoryStep, delete, history, update
 from orion_recall.postgres.pool import Pool, borrow
 
@@ -18,10 +19,10 @@ class MemoryChanges:
 
     async def update(
         self, tenant: str, patches: Sequence[Patch], *, actor: str | None = None
-    ) -> list[ChangeVerdict]:
+    ) -> list[MemoryVerdictV1]:
         async with borrow(self._pool, "changing memories") as connection, connection.transaction():
             await connection.execute(sql.LOCK_OUTBOX)
-            return await update(connection, tenant, patches, actor=actor, extractor=self._extractor)
+            return (await update(connection, tenant, patches, actor=actor, extractor=self._extractor))[0]
 
     async def delete(
         self,
@@ -31,10 +32,10 @@ class MemoryChanges:
         actor: str | None = None,
         why: str | None = None,
         erase: bool = False,
-    ) -> list[ChangeVerdict]:
+    ) -> list[MemoryVerdictV1]:
         async with borrow(self._pool, "deleting memories") as connection, connection.transaction():
             await connection.execute(sql.LOCK_OUTBOX)
-            return await delete(connection, tenant, ids, actor=actor, why=why, erase=erase)
+            return (await delete(connection, tenant, ids, actor=actor, why=why, erase=erase))[0]
 
     async def history(self, tenant: str, memory_id: str) -> list[HistoryStep]:
         return await history(self._pool, tenant, memory_id)

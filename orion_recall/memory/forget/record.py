@@ -316,13 +316,12 @@ class ForgetRecord:
                 await connection.execute(record_sql.LOCK_OUTBOX)
                 ids = await self._ids_of(_STILL, some)
                 merged = await connection.fetch(_MERGED_NAMES, target.tenant, ids)
-                verdicts = await delete(connection, target.tenant, ids, erase=True)
+                _, positions = await delete(connection, target.tenant, ids, erase=True)
                 for statement in (_BLANK, _BLANK_HISTORY):
                     await connection.execute(statement, target.tenant, ids)
                 await connection.execute(_REMEMBER, self.forget, ids)
                 names = [row["name"] for row in merged]
                 merges = await self._forget_merges(_UNUSED_MERGES, names) if names else 0
-        positions = {one.id: one.position for one in verdicts if one.position is not None}
         return len(ids), positions, merges
 
     async def clear_around(self, told: Callable[[str, int], None]) -> None:

@@ -34,7 +34,7 @@ from orion_recall.values import JsonValue
 _AT_ONCE = 100
 _REWRITE_S = 120.0
 _POLL_S = 0.1
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(rb'("(?:[^"\\]|\\.)*")\s*(:?)')
 _KEYS = {"user": ("user", "user_id"), "session": ("session", "session_id"), "tenant": ("tenant",)}
 _Fields = Mapping[bytes, bytes]
 _Row = tuple[bytes, _Fields]
@@ -215,26 +215,14 @@ def _correlation(fields: _Fields) -> str:
 
 
 def _texts(value: bytes) -> Iterator[tuple[str, str]]:
-    """The texts in a value: of JSON each with its key, of anything else what stands in quotation marks."""
-    with contextlib.suppress(ValueError, RecursionError):
-        yield from _walked("", json.loads(value))
-        return
-    for match in _STRING.finditer(value):
+    """The texts in quotation marks, each with the key before it, also of JSON that was cut; and the whole."""
+    key = ""
+    for token, colon in _STRING.findall(value):
         with contextlib.suppress(ValueError):
-            yield "", json.loads(match.group())
+            text = str(json.loads(token))
+            yield "" if colon else key, text
+            key = text if colon else key
     yield "", value.decode("utf-8", "replace")
-
-
-def _walked(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, dict):
-        for name, one in cast("dict[str, Any]", value).items():
-            yield "", name
-            yield from _walked(name, one)
-    elif isinstance(value, list):
-        for one in cast("list[Any]", value):
-            yield from _walked(key, one)
 
 
 def _is_message(fields: _Fields) -> bool:

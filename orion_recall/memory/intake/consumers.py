@@ -199,12 +199,10 @@ class IntakeConsumers:
     ) -> None:
         handlers = MessageHandlers(settings, pool, tombstones, are_persisted=are_persisted, wake=wake)
         limits = ConsumerLimits.of(settings, concurrency=_AT_ONCE)
-        self._workers: list[MessageWorker] = []
-        self._loops: dict[str, ConsumerLoop] = {}
-        self._readers: dict[str, GroupReader] = {}
+        self._parts: dict[str, tuple[GroupReader, MessageWorker, ConsumerLoop]] = {}
         for name, handler in handlers.by_stream.items():
             stream = settings.intake_streams[name]
-            intake = self._readers[name] = reader(stream)
+            intake = reader(stream)
             worker = MessageWorker(
                 settings,
                 committer(stream),
@@ -214,33 +212,31 @@ class IntakeConsumers:
                 tracer=tracer,
                 callers=callers(handler.kind),
             )
-            self._workers.append(worker)
-            self._loops[name] = ConsumerLoop(intake, worker.serve, limits)
+            self._parts[name] = intake, worker, ConsumerLoop(intake, worker.serve, limits)
 
     @property
     def in_flight(self) -> Mapping[str, int]:
-        return {name: loop.in_flight for name, loop in self._loops.items()}
+        return {name: loop.in_flight for name, (_, _, loop) in self._parts.items()}
 
     @property
     def backlogs(self) -> Mapping[str, Backlog]:
         """Unanswered entries by kind of message, for the kinds whose stream was looked at."""
-        return {name: reader.backlog for name, reader in self._readers.items() if reader.backlog is not None}
+        found = {name: reader.backlog for name, (reader, _, _) in self._parts.items()}
+        return {name: backlog for name, backlog in found.items() if backlog is not None}
 
     @property
     def lost(self) -> Mapping[str, int]:
-        return {name: reader.lost for name, reader in self._readers.items()}
+        return {name: reader.lost for name, (reader, _, _) in self._parts.items()}
 
     def stop(self) -> None:
         """Take nothing more; `run` returns when the entries in flight have ended."""
-        for part in (*self._loops.values(), *self._workers):
-            part.stop()
+        for _, worker, loop in self._parts.values():
+            loop.stop()
+            worker.stop()
 
     async def run(self) -> None:
-        tasks = [asyncio.create_task(loop.run()) for loop in self._loops.values()]
+        tasks = [asyncio.create_task(loop.run()) for _, _, loop in self._parts.values()]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            await asyncio.gather(*tasks)
         finally:
             await cancel(*tasks)
-        for task in tasks:
-            if not task.cancelled():
-                task.result()

@@ -49,7 +49,7 @@ from orion_recall.contracts import (
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.memory.record.compose import ChangeVerdict, Patch, compose
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import matching
 from orion_recall.memory.record.record import Record, delete, update
 from orion_recall.memory.replicas.tombstones import TombstoneStream, registered_positions
@@ -64,6 +64,7 @@ log = logging.getLogger("orion_recall.memory")
 # About five milliseconds of composing.
 _AT_A_TIME = 4
 _LONGEST_ID = 512
+_DONE = ("updated", "unchanged", "deleted")
 _REDACTED = frozenset(("text", "title", "entities", "metadata"))
 # Of a dry run: the first ids.
 _SHOWN = 100
@@ -94,15 +95,14 @@ SELECT EXISTS (
 """
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_Verdicts = Sequence[ChangeVerdict | MemoryVerdictV1]
+_Judged = tuple[list[MemoryVerdictV1], Mapping[str, int]]
 
 
 class Handler(NamedTuple):
-    """How messages of one kind are served.
+    """How messages of one kind are served. `nothing` is the receipt for an error.
 
-    `receipt` gets the message, and the seconds until its sender stops waiting, or since. It may be called again: a
-    worker may die before the receipt goes out. MessageError: it is not served. RecordError: nothing was done; the
-    message waits while the record is away, and fails if it is refused. `nothing` is the receipt for an error.
+    `receipt` gets the message, and the seconds until its sender stops waiting. It may be called again: a worker may
+    die before the receipt goes out. MessageError: it is not served. RecordError: nothing was done.
     """
 
     kind: str
@@ -172,12 +172,13 @@ class MessageHandlers:
 
         message, given, patches = await read_apart(received.size, read)
 
-        async def work(connection: Connection, tenant: str, ids: Sequence[str]) -> _Verdicts:
+        async def work(connection: Connection, tenant: str, ids: Sequence[str]) -> _Judged:
             wanted = patches if message.set is None else [Patch(id=name, changes=given) for name in ids]
             good = [one for one in wanted if isinstance(one, Patch)]
             extractor = settings.extractor
-            verdicts = iter(await update(connection, tenant, good, actor=message.actor, extractor=extractor))
-            return [next(verdicts) if isinstance(one, Patch) else one for one in wanted]
+            some, positions = await update(connection, tenant, good, actor=message.actor, extractor=extractor)
+            verdicts = iter(some)
+            return [next(verdicts) if isinstance(one, Patch) else one for one in wanted], positions
 
         return await self._changed(UPDATE_KIND, settings.update_stream, message, received, work, time_left_s)
 
@@ -185,7 +186,7 @@ class MessageHandlers:
         """What became of every id."""
         message = await _read(MemoryDeleteV1, received)
 
-        async def work(connection: Connection, tenant: str, ids: Sequence[str]) -> _Verdicts:
+        async def work(connection: Connection, tenant: str, ids: Sequence[str]) -> _Judged:
             names, why = ids if message.ids is None else message.ids, message.reason
             return await delete(connection, tenant, names, actor=message.actor, why=why, erase=message.erase)
 
@@ -198,7 +199,7 @@ class MessageHandlers:
         stream: str,
         message: MemoryUpdateV1 | MemoryDeleteV1,
         received: Received,
-        work: Callable[[Connection, str, Sequence[str]], Awaitable[_Verdicts]],
+        work: Callable[[Connection, str, Sequence[str]], Awaitable[_Judged]],
         time_left_s: float,
     ) -> MemoryReceiptV1:
         """The receipt of `work`, kept in the same transaction; the kept one when the key was used before.
@@ -248,8 +249,7 @@ class MessageHandlers:
     ) -> MemoryReceiptV1:
         """The receipt when the copies have the change, or with `pending` when one is still before it in the end.
 
-        `changed` are the memories by tenant and id. While it is pending, workers leave them out by their
-        tombstones; afterwards every worker finds their present state.
+        Meanwhile workers leave the changed memories (tenant, id) out by their tombstones.
         """
         if not changed or receipt.position is None:
             return receipt
@@ -431,10 +431,10 @@ def _request_hash(kind: str, message: BaseModel) -> str:
     return hashlib.sha256(json.dumps([kind, asked], sort_keys=True).encode()).hexdigest()
 
 
-def _receipt(judged: _Verdicts) -> MemoryReceiptV1:
-    positions = [one.position for one in judged if isinstance(one, ChangeVerdict) and one.position is not None]
-    results = [MemoryVerdictV1(id=one.id, status=one.status, reason=one.reason) for one in judged]
-    return _receipt_of(results, position=max(positions, default=None))
+def _receipt(judged: _Judged) -> MemoryReceiptV1:
+    results, positions = judged
+    done = {one.id for one in results if one.status in _DONE}
+    return _receipt_of(results, position=max((at for name, at in positions.items() if name in done), default=None))
 
 
 def _receipt_of(results: Sequence[MemoryVerdictV1], **further: Any) -> MemoryReceiptV1:

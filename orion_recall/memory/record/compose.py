@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from pydantic import ValidationError
 
-from orion_recall.contracts import MemoryV1, describe
+from orion_recall.contracts import MemoryV1, MemoryVerdictV1, describe
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.extraction.kinds import infer_kind
 from orion_recall.memory.extraction.light import extract
@@ -27,11 +27,7 @@ KIND_WHEN_NONE_IS_GIVEN = "experience"
 
 
 def compose(message: MemoryV1, default_tenant: str) -> Memory:
-    """The memory with its hashes, signature, entities and statements; every text in it can be stored.
-
-    InvalidMessage: a number in `metadata` is not finite, the text has nothing to be seen, it would end before it
-    begins, or take its own place.
-    """
+    """The memory with its hashes, entities and statements; every text in it can be stored. InvalidMessage."""
     try:
         hashed = content_hash(message)
     except ValueError as error:
@@ -120,9 +116,6 @@ def unique_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple({name.casefold(): name for name in reversed([*names]) if name.strip()}.values())[::-1]
 
 
-ChangeStatus = Literal["updated", "deleted", "unchanged", "missing", "conflict", "rejected"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
     """A patch of one memory: fields of `MemoryV1` by name, None for those to be cleared."""
@@ -132,22 +125,12 @@ class Patch:
     expected_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeVerdict:
-    """The verdict on one memory; `position` is its outbox entry."""
-
-    id: str
-    status: ChangeStatus
-    reason: str | None = None
-    position: int | None = None
-
-
-def judged(patch: Patch, memory: Memory | None) -> Memory | ChangeVerdict:
+def judged(patch: Patch, memory: Memory | None) -> Memory | MemoryVerdictV1:
     """The memory with the patch's fields changed, composed again; or the verdict why it stays. CPU-bound."""
     if memory is None:
-        return ChangeVerdict(id=patch.id, status="missing", reason="no memory has this id")
+        return MemoryVerdictV1(id=patch.id, status="missing", reason="no memory has this id")
     if memory.deleted_at is not None:
-        return ChangeVerdict(id=patch.id, status="missing", reason="it was deleted")
+        return MemoryVerdictV1(id=patch.id, status="missing", reason="it was deleted")
     if memory.superseded_by is not None:
         return conflict(patch.id, f"{memory.superseded_by!r} supersedes it: change that one")
     if patch.expected_version is not None and patch.expected_version != memory.version:
@@ -158,15 +141,14 @@ def judged(patch: Patch, memory: Memory | None) -> Memory | ChangeVerdict:
         whole[name] = fields[name].get_default(call_default_factory=True) if value is None else value
     try:
         changed = compose(MemoryV1.model_validate(whole), memory.tenant)
-    except ValidationError as error:
-        return ChangeVerdict(id=patch.id, status="rejected", reason=describe(error))
-    except InvalidMessage as error:
-        return ChangeVerdict(id=patch.id, status="rejected", reason=str(error))
+    except (ValidationError, InvalidMessage) as error:
+        why = describe(error) if isinstance(error, ValidationError) else str(error)
+        return MemoryVerdictV1(id=patch.id, status="rejected", reason=why)
     # The stored hash is of the message as it was sent: tags that repeat, and what it superseded, are not kept.
     if changed.content_hash in (memory.content_hash, content_hash(given)):
-        return ChangeVerdict(id=patch.id, status="unchanged")
+        return MemoryVerdictV1(id=patch.id, status="unchanged")
     return changed
 
 
-def conflict(name: str, why: str) -> ChangeVerdict:
-    return ChangeVerdict(id=name, status="conflict", reason=why)
+def conflict(name: str, why: str) -> MemoryVerdictV1:
+    return MemoryVerdictV1(id=name, status="conflict", reason=why)

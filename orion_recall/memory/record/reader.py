@@ -24,10 +24,7 @@ _PLAIN_WORDS = "plainto_tsquery('english', {})"
 
 
 async def matching(connection: Connection, tenant: str, where: MemoryWhereV1, limit: int) -> tuple[int, list[str]]:
-    """How many live memories of the tenant meet every condition, and the first ids in the order of arrival.
-
-    InvalidMessage for a text without words.
-    """
+    """How many live memories of the tenant meet every condition, and the first ids in the order of arrival."""
     if where.text is not None:
         nodes = await connection.fetchval(
             f"SELECT numnode({_PLAIN_WORDS.format('$1::text')})", storable(where.text)
@@ -149,8 +146,7 @@ class RecordBrowser:
     async def search(self, tenant: str, words: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
         """The live memories with all words in title, speaker or text, best first; of equal ones the newest.
 
-        English word forms match each other; "a phrase", `or` and `-word` are understood. InvalidMessage where there
-        is no word to search for.
+        English word forms match each other; "a phrase", `or` and `-word` are understood.
         """
         condition, values = conditions(tenant, where)
         asked = _QUERY.format(words=f"${len(values) + 1}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from orion_recall.contracts import MemoryVerdictV1
@@ -15,7 +15,7 @@ from orion_recall.errors import RecordError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql, successions
 from orion_recall.memory.record.aliases import as_changes
-from orion_recall.memory.record.compose import ChangeVerdict, Patch, conflict, judged
+from orion_recall.memory.record.compose import Patch, conflict, judged
 from orion_recall.memory.record.extraction_queue import queue_following, queue_new
 from orion_recall.postgres.pool import (
     POSTGRES_ERRORS,
@@ -40,11 +40,9 @@ GONE_AFTER_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreResult:
-    """The verdicts in the order of the memories.
+    """The verdicts in the order of the memories, and the position at which those stored or unchanged are projected.
 
-    `position` is the outbox position at which all of them that are stored or unchanged are projected;
-    None when there is none of these. `superseded` are those whose place they have taken, now or when they were
-    stored before: tenant and id.
+    `superseded`: tenant and id of those whose place they have taken, now or when they were stored before.
     """
 
     verdicts: tuple[MemoryVerdictV1, ...]
@@ -258,15 +256,15 @@ async def update(
     *,
     actor: str | None = None,
     extractor: str = "light",
-) -> list[ChangeVerdict]:
-    """Updates memories, each judged alone; verdicts in the order of the patches.
+) -> tuple[list[MemoryVerdictV1], dict[str, int]]:
+    """Updates memories, each judged alone, in the caller's transaction and under its lock on the outbox.
 
-    In the caller's transaction and under its lock on the outbox. Of several patches of one memory the first counts.
+    Verdicts in the order of the patches, and positions by id. Of several patches of one memory the first counts.
     """
     firsts = {patch.id: patch for patch in reversed(patches)}
     held = await _read(connection, tenant, list(firsts))
 
-    def judge_all() -> dict[str, Memory | ChangeVerdict]:
+    def judge_all() -> dict[str, Memory | MemoryVerdictV1]:
         return {one.id: judged(one, held.get(one.id)) for one in FOREGROUND.throttled(firsts.values(), _AT_A_TIME)}
 
     found = await asyncio.to_thread(judge_all)
@@ -287,17 +285,16 @@ async def update(
     positions = await _enqueue(connection, tenant, done, neighbours)
     positions |= await _last_positions(connection, tenant, [name for name in held if name not in done])
 
-    def verdict(patch: Patch) -> ChangeVerdict:
+    def verdict(patch: Patch) -> MemoryVerdictV1:
         one = found[patch.id]
         if firsts[patch.id] is not patch:
             return conflict(patch.id, "the same message changes it already")
-        if isinstance(one, ChangeVerdict):
-            return replace(one, position=positions.get(patch.id) if one.status == "unchanged" else None)
-        if patch.id in refused:
-            return ChangeVerdict(id=patch.id, status="rejected", reason=refused[patch.id])
-        return ChangeVerdict(id=patch.id, status="updated", position=positions[patch.id])
+        if isinstance(one, MemoryVerdictV1):
+            return one
+        why = refused.get(patch.id)
+        return MemoryVerdictV1(id=patch.id, status="updated" if why is None else "rejected", reason=why)
 
-    return [verdict(patch) for patch in patches]
+    return [verdict(patch) for patch in patches], positions
 
 
 async def delete(
@@ -308,10 +305,10 @@ async def delete(
     actor: str | None = None,
     why: str | None = None,
     erase: bool = False,
-) -> list[ChangeVerdict]:
-    """Deletes memories; a deleted one is `deleted` again. With `erase` only their ids and steps are kept.
+) -> tuple[list[MemoryVerdictV1], dict[str, int]]:
+    """Deletes memories, in the caller's transaction and under its lock on the outbox; deleted ones are so again.
 
-    In the caller's transaction and under its lock on the outbox.
+    With `erase` only their ids and steps are kept.
     """
     names = list(dict.fromkeys(ids))
     held = await _read(connection, tenant, names)
@@ -325,12 +322,10 @@ async def delete(
         await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
         for statement in (sql.ERASE, sql.ERASE_HISTORY, successions.ERASE, successions.ERASE_FORMER):
             await connection.execute(statement, tenant, full)
-    return [
-        ChangeVerdict(id=name, status="deleted", position=positions[name])
-        if name in held
-        else ChangeVerdict(id=name, status="missing", reason="no memory has this id")
-        for name in ids
-    ]
+    missing = MemoryVerdictV1(id=None, status="missing", reason="no memory has this id")
+    deleted = MemoryVerdictV1(id=None, status="deleted")
+    verdicts = [(deleted if name in held else missing).model_copy(update={"id": name}) for name in ids]
+    return verdicts, positions
 
 
 async def supersede(connection: Connection, memory: Memory) -> str | None:

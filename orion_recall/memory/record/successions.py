@@ -169,10 +169,7 @@ def values_of(statements: Sequence[Statement]) -> dict[tuple[str, str], list[str
 
 
 class SetByPerson(NamedTuple):
-    """What came of a person's word on a succession, and the ids that it is about.
-
-    `missing`: those of `ids` are not live; `cycle`: `ids` is the chain by which the older one succeeds the newer.
-    """
+    """What came of a person's word, and the ids that are `missing`, or the chain by which older succeeds newer."""
 
     state: Literal["stated", "undone", "unchanged", "missing", "same", "cycle"]
     ids: tuple[str, ...] = ()
@@ -233,8 +230,9 @@ class Successions:
 async def write_judged(
     connection: Connection, memory: Memory, judge: SuccessionJudge = stated_by_extractor
 ) -> None:
-    """Writes what the judge says of a memory that was just extracted and others of its owner; takes back what does
-    not hold any more. What a person said stays. In the caller's transaction and under its lock on the outbox.
+    """Writes what the judge says of a memory that was just extracted, and takes back what does not hold any more.
+
+    What a person said stays. In the caller's transaction and under its lock on the outbox.
     """
     tenant, subjects = memory.tenant, {subject for subject, _ in values_of(memory.statements)}
     named = [name for name in memory.entities if name.casefold() in subjects]

@@ -38,8 +38,7 @@ Progress = Callable[[int, int], None]
 class Drift:
     """The differences of a copy at `position` from the record.
 
-    `missing` memories should be in it and are not, `stale` ones have another version, `deleted` ones were deleted
-    or superseded and are still in it, and `unknown` are keys that the record does not know.
+    `stale` memories have another version in it, `deleted` ones were deleted or superseded, `unknown` are keys.
     """
 
     position: int
@@ -114,10 +113,7 @@ async def repair(reader: RecordReader, projector: Projector, drift: Drift, progr
 
 
 async def rewrite(reader: RecordReader, projector: Projector, progress: Progress) -> Drift:
-    """Writes every memory again, in place, then deletes what does not belong there; the drift that is left.
-
-    Searches go on meanwhile. An interrupted run does no harm; the next one starts from the beginning.
-    """
+    """Writes every memory again, in place, then deletes what does not belong there; the drift that is left."""
     total, done = await reader.count(), 0
     names, place = await reader.live(0, _AT_ONCE)
     while names:

@@ -60,8 +60,8 @@ async def reembed(
 ) -> Built:
     """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
 
-    Raises AnotherRecordsCopy (nothing is built), DiskShort, RecordError (Postgres is away) and ModelError (so is
-    the model), after which another run goes on, and EngineError when another run is at it.
+    AnotherRecordsCopy: nothing is built. DiskShort, RecordError, ModelError: another run goes on. EngineError:
+    another run is at it.
     """
     identity = await record.database_identity()
     live, mine = live_place(folder), IndexMetadata.of(embedder, sparse)
@@ -106,8 +106,7 @@ async def reembed_on_server(
 ) -> int | None:
     """Fills a collection of its own on the server; its position, None when it is complete already.
 
-    A collection of another model is a SourceError before anything is written: the new one needs a name of its own.
-    EngineError when a worker or another run fills it already; else as `reembed`, and another run goes on.
+    SourceError: the collection is of another model. EngineError: a worker or another run fills it.
     """
     lock = WriterLock(dsn, kind=index.kind, copy=index.copy)
     index.expect(await record.database_identity())
