@@ -21,9 +21,9 @@ from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.memories import MemoryFacts, memory_facts
 from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.engines.lock import held_by
-from orion_recall.errors import ModelError, OrionError, ProfileError, RecordError, SourceError
+from orion_recall.errors import ModelError, ProfileError, RecordError, SourceError
 from orion_recall.interfaces import Source
-from orion_recall.memory.replicas.maintenance import CopyRequests
+from orion_recall.memory.replicas.maintenance import CopyRequests, Progress, Task
 from orion_recall.postgres.pool import Pool
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
@@ -52,9 +52,9 @@ from orion_recall.recall.understand.question import zone_of
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.serving.backends import embedded_copies, open_sources, own_copy
 from orion_recall.settings import Settings
-from orion_recall.tasks import in_time, outcomes
+from orion_recall.tasks import in_time
 from orion_recall.text.normal import memory_key, stems
-from orion_recall.values import Hit, SearchRequest, SourceName
+from orion_recall.values import Hit, JsonValue, SearchRequest, SourceName
 
 # The kind of copy that a request for it names: what a worker recalls from.
 _KIND = "recall"
@@ -91,27 +91,22 @@ async def answer_recall_requests(
 ) -> None:
     """Answers the requests to recall a logged query again until cancelled; waits while the record is away."""
     requests = CopyRequests(pool)
+
+    async def answer(task: Task, given: Mapping[str, JsonValue], _: Progress) -> Mapping[str, JsonValue]:
+        again = await asked_again(
+            str(given.get("decision")),
+            cast("str | None", given.get("memory")),
+            pool=pool,
+            settings=settings,
+            sources=sources,
+            profiles=profiles(),
+        )
+        return _AGAIN_JSON.dump_python(again, mode="json")
+
     while True:
         await asyncio.sleep(_POLL_S)
         with contextlib.suppress(RecordError):
-            request = await requests.claim(own_copy(settings), _KIND)
-            if request is None:
-                continue
-            given = cast("Mapping[str, str | None]", request.given or {})
-            asking = asked_again(
-                *(str(given.get("decision")), given.get("memory")),
-                pool=pool,
-                settings=settings,
-                sources=sources,
-                profiles=profiles(),
-            )
-            # An error of any kind: whoever asked must not wait for nothing.
-            (again,) = await outcomes("a logged query could not be asked again", asking)
-            if isinstance(again, Exception):
-                log = f"{type(again).__name__}: the worker's log says more"
-                await requests.end(request, error=str(again) if isinstance(again, OrionError) else log)
-            else:
-                await requests.end(request, result=_AGAIN_JSON.dump_python(again, mode="json"))
+            await requests.serve(own_copy(settings), _KIND, answer)
 
 
 async def asked_again(

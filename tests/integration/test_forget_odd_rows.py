@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from orion_recall.memory.forget.run import CopyToCompact, Forgetting
 from orion_recall.memory.replicas.maintenance import CopyRequests
 from orion_recall.postgres.pool import Connection, open_connection, open_pool
 from orion_recall.settings import Settings
+from orion_recall.values import JsonValue
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +87,7 @@ async def test_an_answer_of_a_killed_command_goes_with_what_is_forgotten(
         await record.blank_decisions()
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0
         await _answer_left(connection, "2 minutes")
-        assert await requests.claim("other", "index") is None
+        assert not await requests.serve("other", "index", _never)
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0, "without a forgetting: soon"
     finally:
         await pool.close()
@@ -115,6 +116,10 @@ async def test_the_report_says_what_replays_have_and_deletes_what_killed_ones_le
     assert ("folders of replays", True, "") in places
     assert ("folders of replays", False, "they end") in places
     assert ("reports of replays", False, "you delete them") in places
+
+
+async def _never(*_: object) -> Mapping[str, JsonValue]:
+    raise AssertionError
 
 
 async def _no_copies() -> list[CopyToCompact]:

@@ -214,7 +214,7 @@ async def _export(settings: Settings, file: str, tenant: str | None, where: Memo
         settings = await with_record(settings, stack)
         reader = RecordReader(await stack.enter_async_context(open_postgres(settings)))
         told = stack.enter_context(progress("exporting"))
-        total, done = await reader.count_exported(tenant, where), 0
+        total, done = await reader.count(tenant, where), 0
         write = stack.enter_context(_output(file))
         async for lines in reader.exported(tenant, where):
             write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))

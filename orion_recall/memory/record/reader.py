@@ -15,7 +15,7 @@ from orion_recall.memory.record import sql
 from orion_recall.memory.record.aliases import as_changes
 from orion_recall.memory.record.compose import as_message
 from orion_recall.postgres.pool import Connection, Pool, Row, borrow
-from orion_recall.text.normal import storable
+from orion_recall.text.normal import memory_key, storable
 from orion_recall.values import Change, Memory
 
 _EQUAL = ("session_id", "user_id", "agent_id", "run_id", "speaker", "source")
@@ -184,8 +184,6 @@ LEFT JOIN (SELECT DISTINCT tenant, memory_id FROM outbox WHERE position > $1) AS
     ON o.tenant = m.tenant AND o.memory_id = m.id
 """
 _QUEUED_AFTER: LiteralString = "SELECT DISTINCT tenant, memory_id FROM outbox WHERE position > $1"
-_LIVE: LiteralString = "SELECT tenant, id, seq FROM memories WHERE live AND seq > $1 ORDER BY seq LIMIT $2"
-_COUNT: LiteralString = "SELECT count(*) FROM memories WHERE live"
 
 
 class MemoryName(NamedTuple):
@@ -226,20 +224,11 @@ class RecordReader:
             rows = await connection.fetch(sql.CHANGES_OF, tenants, ids, position)
             return await as_changes(connection, rows)
 
-    async def queued_after(self, position: int) -> frozenset[MemoryName]:
+    async def queued_after(self, position: int) -> frozenset[int]:
+        """The keys of the memories in the outbox after that position."""
         async with borrow(self._pool, "reading the outbox") as connection:
             rows = await connection.fetch(_QUEUED_AFTER, position)
-        return frozenset(MemoryName(row["tenant"], row["memory_id"]) for row in rows)
-
-    async def live(self, after: int, limit: int) -> tuple[list[MemoryName], int]:
-        """The live memories after a sequence number, in the order of arrival, and the number of the last one."""
-        async with borrow(self._pool, "reading memories") as connection:
-            rows = await connection.fetch(_LIVE, after, limit)
-        return [MemoryName(row["tenant"], row["id"]) for row in rows], rows[-1]["seq"] if rows else after
-
-    async def count(self) -> int:
-        async with borrow(self._pool, "counting memories") as connection:
-            return int(await connection.fetchval(_COUNT))
+        return frozenset(memory_key(row["tenant"], row["memory_id"]) for row in rows)
 
     async def exported(self, tenant: str | None, where: MemoryWhereV1 | None) -> AsyncGenerator[list[str]]:
         """The live memories that meet the conditions, one JSON object a line, in pages. One snapshot."""
@@ -247,12 +236,12 @@ class RecordReader:
         query = f"SELECT * FROM memories WHERE {condition} ORDER BY seq"  # noqa: S608 (fixed columns)
         async with aclosing(self._pages("exporting memories", query, *values)) as pages:
             async for rows in pages:
-                given = [
-                    as_message(sql.to_memory(row)).model_dump(mode="json", exclude_defaults=True) for row in rows
-                ]
-                yield [json.dumps(one, ensure_ascii=False) for one in given]
+                given = [as_message(sql.to_memory(row)) for row in rows]
+                told = [one.model_dump(mode="json", exclude_defaults=True) for one in given]
+                yield [json.dumps(one, ensure_ascii=False) for one in told]
 
-    async def count_exported(self, tenant: str | None, where: MemoryWhereV1 | None) -> int:
+    async def count(self, tenant: str | None = None, where: MemoryWhereV1 | None = None) -> int:
+        """How many live memories meet the conditions."""
         condition, values = conditions(tenant, where)
         async with borrow(self._pool, "counting memories") as connection:
             query = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608 (fixed columns)

@@ -12,18 +12,18 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Literal, LiteralString, Protocol, cast, runtime_checkable
+from typing import Literal, LiteralString, Protocol, runtime_checkable
 
-from orion_recall.errors import EngineError, ModelError, RecordError, SourceError, TransientSourceError
+from orion_recall.errors import EngineError, ModelError, OrionError, RecordError, SourceError, TransientSourceError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.interfaces import Projection, RewrittenCopy
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, borrow
-from orion_recall.tasks import cancel
+from orion_recall.tasks import cancel, outcomes
 from orion_recall.text.normal import memory_key
 from orion_recall.values import JsonValue
 
@@ -105,7 +105,7 @@ async def repair(reader: RecordReader, projector: Projector, drift: Drift, progr
         progress(len(names) + start, drift.count)
         async with _writing(projector) as projection:
             # A memory with that key may have been stored since.
-            new = {memory_key(one.tenant, one.id) for one in await reader.queued_after(drift.position)}
+            new = await reader.queued_after(drift.position)
             keys = [key for key in drift.unknown[start : start + _AT_ONCE] if key not in new]
             await projection.remove(keys)
     progress(drift.count, drift.count)
@@ -114,13 +114,11 @@ async def repair(reader: RecordReader, projector: Projector, drift: Drift, progr
 
 async def rewrite(reader: RecordReader, projector: Projector, progress: Progress) -> Drift:
     """Writes every memory again, in place, then deletes what does not belong there; the drift that is left."""
-    total, done = await reader.count(), 0
-    names, place = await reader.live(0, _AT_ONCE)
-    while names:
-        await _write(reader, projector, names, again=True)
-        done += len(names)
-        progress(done, max(done, total))
-        names, place = await reader.live(place, _AT_ONCE)
+    async with aclosing(reader.states(projector.projection.position)) as pages:
+        names = [state.name async for states in pages for state in states if state.is_live]
+    for start in range(0, len(names), _AT_ONCE):
+        progress(start, len(names))
+        await _write(reader, projector, names[start : start + _AT_ONCE], again=True)
     drift = await find_drift(reader, projector.projection)
     return await repair(reader, projector, drift, lambda part, whole: None)
 
@@ -152,7 +150,7 @@ log = logging.getLogger("orion_recall.memory")
 Task = Literal["check", "repair", "rewrite", "take", "compact", "recall"]
 
 # A worker polls every second, and gives a heartbeat every five while it works on a request.
-HEARTBEAT_EVERY_S, _POLL_S = 5.0, 1.0
+_HEARTBEAT_EVERY_S, _POLL_S = 5.0, 1.0
 _SILENT_S, _LOOK_EVERY_S = 20.0, 0.2
 _CHECK_EVERY_S = 6 * 3600.0
 _CHECK_AGAIN_S, _CHECK_AWAY_S = 60.0, 5.0
@@ -183,13 +181,8 @@ _HEARTBEAT: LiteralString = "UPDATE copy_requests SET seen_at = now(), done = $2
 _END: LiteralString = "UPDATE copy_requests SET ended_at = now(), result = $2, error = $3 WHERE id = $1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyRequest:
-    """One request, claimed by the worker that answers it. `given` is what its task is about, if anything."""
-
-    id: int
-    task: Task
-    given: Mapping[str, JsonValue] | None = None
+Work = Callable[[Task, Mapping[str, JsonValue], Progress], Awaitable[Mapping[str, JsonValue]]]
+"""Carries out a task, with what it is about, if anything; its result as JSON."""
 
 
 class CopyRequests:
@@ -198,24 +191,41 @@ class CopyRequests:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def claim(self, copy: str, kind: str) -> CopyRequest | None:
-        """Claims the next request for a copy. Answers that nobody has taken for a minute are deleted."""
+    async def serve(self, copy: str, kind: str, work: Work) -> bool:
+        """Claims the next request for a copy, and answers it; whether there was one.
+
+        Whoever asked gets an error of any kind. Answers that nobody has taken for a minute are deleted.
+        """
         async with borrow(self._pool, "looking for requests") as connection:
             await connection.execute(_TIDY)
             row = await connection.fetchrow(_CLAIM, copy, kind, _SILENT_S)
         if row is None:
-            return None
-        return CopyRequest(id=row["id"], task=cast("Task", row["task"]), given=row["given"])
+            return False
+        reached = [0, 0]
 
-    async def heartbeat(self, request: CopyRequest, done: int, total: int) -> None:
-        async with borrow(self._pool, "working on a request") as connection:
-            await connection.execute(_HEARTBEAT, request.id, done, total)
+        def progress(done: int, total: int) -> None:
+            reached[:] = done, total
 
-    async def end(
-        self, request: CopyRequest, *, result: Mapping[str, JsonValue] | None = None, error: str | None = None
-    ) -> None:
+        async def beat() -> None:
+            while True:
+                with contextlib.suppress(RecordError):
+                    async with borrow(self._pool, "working on a request") as connection:
+                        await connection.execute(_HEARTBEAT, row["id"], *reached)
+                await asyncio.sleep(_POLL_S if reached[1] else _HEARTBEAT_EVERY_S)
+
+        beating = asyncio.create_task(beat())
+        try:
+            doing = work(row["task"], row["given"] or {}, progress)
+            (result,) = await outcomes("a request could not be answered", doing)
+        finally:
+            await cancel(beating)
+        error = None
+        if isinstance(result, Exception):
+            unexpected = f"{type(result).__name__}: the worker's log says more"
+            error = str(result) if isinstance(result, OrionError) else unexpected
         async with borrow(self._pool, "answering a request") as connection:
-            await connection.execute(_END, request.id, result, error)
+            await connection.execute(_END, row["id"], None if error else result, error)
+        return True
 
     async def answered(
         self,
@@ -304,10 +314,12 @@ class CopyKeeper:
 
     async def run(self) -> None:
         """Polls for requests; waits while the record is away."""
+        projector = self._projector
         while True:
             await asyncio.sleep(_POLL_S)
             with contextlib.suppress(RecordError):
-                await self.poll()
+                if projector.is_writer:
+                    await self._requests.serve(projector.copy, projector.kind, self._do)
                 await self.check_if_due()
 
     async def check_if_due(self) -> bool:
@@ -342,37 +354,7 @@ class CopyKeeper:
         self._due_at = self._clock() + _CHECK_EVERY_S
         return True
 
-    async def poll(self) -> bool:
-        """Answers the next request; whether there was one. RecordError while Postgres is away."""
-        projector = self._projector
-        if not projector.is_writer:
-            return False
-        request = await self._requests.claim(projector.copy, projector.kind)
-        if request is None:
-            return False
-        if projector.error is not None:
-            await self._requests.end(request, error=projector.error)
-            return True
-        reached = [0, 0]
-
-        def progress(done: int, total: int) -> None:
-            reached[:] = done, total
-
-        async def beat() -> None:
-            while True:
-                done, total = reached
-                with contextlib.suppress(RecordError):
-                    await self._requests.heartbeat(request, done, total)
-                await asyncio.sleep(_POLL_S if total else HEARTBEAT_EVERY_S)
-
-        beating = asyncio.create_task(beat())
-        result: Mapping[str, JsonValue] | None = None
-        failure: str | None = None
-        try:
-            result = await do(request.task, self._reader, projector, progress)
-        except (SourceError, ModelError, EngineError) as error:
-            failure = str(error)
-        finally:
-            await cancel(beating)
-        await self._requests.end(request, result=result, error=failure)
-        return True
+    async def _do(self, task: Task, given: Mapping[str, JsonValue], progress: Progress) -> Mapping[str, JsonValue]:
+        if self._projector.error is not None:
+            raise SourceError(self._projector.error)
+        return await do(task, self._reader, self._projector, progress)

@@ -323,9 +323,8 @@ class Projector:
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:
     """Heartbeats, until cancelled, for copies that are broken while their worker runs."""
-    while kinds:
+    while True:
         with contextlib.suppress(RecordError):
             for kind in kinds:
                 await record.heartbeat(copy, kind)
         await asyncio.sleep(_HEARTBEAT_EVERY_S)
-    await asyncio.Event().wait()
