@@ -13,7 +13,7 @@ from starlette.responses import Response
 from orion_recall.console.rendering import value_words, when
 from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
+from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordReader
 from orion_recall.memory.record.record import HistoryStep, history
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.text.normal import storable
@@ -50,7 +50,7 @@ class ShownStep:
 
 
 async def memories_page(visit: Visit) -> Response:
-    browser, words = RecordBrowser(visit.console.pool), visit.form.text("words")
+    browser, words = RecordReader(visit.console.pool), visit.form.text("words")
     error = ""
     found: Sequence[ListedMemory] = ()
     try:
@@ -118,7 +118,7 @@ async def _page(visit: Visit, details: MemoryDetails, *, error: str = "", status
 
 async def _details(visit: Visit) -> MemoryDetails:
     name = visit.form.text("id")
-    details = await RecordBrowser(visit.console.pool).details(visit.tenant, name)
+    details = await RecordReader(visit.console.pool).details(visit.tenant, name)
     if details is None:
         raise HTTPException(404, f"{visit.tenant!r} has no memory {name!r}")
     return details

@@ -13,7 +13,7 @@ from orion_recall.cli.options import Zone, with_fields, with_times
 from orion_recall.cli.output import JsonFlag, NotFound, document, limited, listed, report, show, table, visible
 from orion_recall.contracts import MemoryWhereV1, read_message
 from orion_recall.errors import OrionError
-from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordBrowser
+from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordReader
 from orion_recall.memory.record.record import HistoryStep, history
 from orion_recall.memory.record.successions import HeldSuccession, Successions
 from orion_recall.postgres.pool import Pool
@@ -57,7 +57,7 @@ def list_memories(
     query = words[0] if words and len(words) == 1 else " ".join(map(_quoted, words or ()))
 
     async def read(pool: Pool, whose: str) -> list[ListedMemory]:
-        browser = RecordBrowser(pool)
+        browser = RecordReader(pool)
         return await (
             browser.search(whose, query, where, limit + 1) if words else browser.newest(whose, where, limit + 1)
         )
@@ -89,7 +89,7 @@ def show_memory(
     """
 
     async def read(pool: Pool, whose: str) -> MemoryDetails:
-        if (details := await RecordBrowser(pool).details(whose, memory_id)) is None:
+        if (details := await RecordReader(pool).details(whose, memory_id)) is None:
             raise _no_such_memory(whose, memory_id)
         return details
 

@@ -129,45 +129,6 @@ class MemoryDetails:
     extraction_due: str | None
 
 
-class RecordBrowser:
-    """Reads the record for the command line. Every method raises RecordError while Postgres is away."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def newest(self, tenant: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
-        """The live memories that meet the conditions, newest first."""
-        condition, values = conditions(tenant, where)
-        query = _NEWEST.format(columns=_LISTED, condition=condition, limit=f"${len(values) + 1}")
-        async with borrow(self._pool, "listing memories") as connection:
-            rows = await connection.fetch(query, *values, limit)
-        return [_listed(row) for row in rows]
-
-    async def search(self, tenant: str, words: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
-        """The live memories with all words in title, speaker or text, best first; of equal ones the newest.
-
-        English word forms match each other; "a phrase", `or` and `-word` are understood.
-        """
-        condition, values = conditions(tenant, where)
-        asked = _QUERY.format(words=f"${len(values) + 1}")
-        query = _SEARCH.format(columns=_LISTED, condition=condition, query=asked, limit=f"${len(values) + 2}")
-        async with borrow(self._pool, "searching memories") as connection:
-            if not await connection.fetchval(f"SELECT numnode({_QUERY.format(words='$1')})", storable(words)):
-                raise InvalidMessage(f"{words!r} has no word that can be searched for, only such as 'the' and 'of'")
-            rows = await connection.fetch(query, *values, storable(words), limit)
-        return [_listed(row) for row in rows]
-
-    async def details(self, tenant: str, memory_id: str) -> MemoryDetails | None:
-        """Everything about one memory, None when there never was one."""
-        async with borrow(self._pool, "reading a memory") as connection:
-            row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
-        if row is None:
-            return None
-        about = ("recorded_at", "updated_at", "steps", "accesses", "accessed_at", "used", "wrong", "extraction_due")
-        given = {name: row[name] for name in about}
-        return MemoryDetails(memory=sql.to_memory(row), replaced=tuple(row["replaced"]), **given)
-
-
 def _listed(row: Row) -> ListedMemory:
     values: dict[str, Any] = {**row, "tags": tuple(row["tags"])}
     del values["seq"]
@@ -203,10 +164,42 @@ class MemoryState(NamedTuple):
 
 
 class RecordReader:
-    """Reads a whole record, page by page. RecordError while Postgres is away."""
+    """Reads the record apart from recalls. Every method raises RecordError while Postgres is away."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
+
+    async def newest(self, tenant: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
+        """The live memories that meet the conditions, newest first."""
+        condition, values = conditions(tenant, where)
+        query = _NEWEST.format(columns=_LISTED, condition=condition, limit=f"${len(values) + 1}")
+        async with borrow(self._pool, "listing memories") as connection:
+            rows = await connection.fetch(query, *values, limit)
+        return [_listed(row) for row in rows]
+
+    async def search(self, tenant: str, words: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
+        """The live memories with all words in title, speaker or text, best first; of equal ones the newest.
+
+        English word forms match each other; "a phrase", `or` and `-word` are understood.
+        """
+        condition, values = conditions(tenant, where)
+        asked = _QUERY.format(words=f"${len(values) + 1}")
+        query = _SEARCH.format(columns=_LISTED, condition=condition, query=asked, limit=f"${len(values) + 2}")
+        async with borrow(self._pool, "searching memories") as connection:
+            if not await connection.fetchval(f"SELECT numnode({_QUERY.format(words='$1')})", storable(words)):
+                raise InvalidMessage(f"{words!r} has no word that can be searched for, only such as 'the' and 'of'")
+            rows = await connection.fetch(query, *values, storable(words), limit)
+        return [_listed(row) for row in rows]
+
+    async def details(self, tenant: str, memory_id: str) -> MemoryDetails | None:
+        """Everything about one memory, None when there never was one."""
+        async with borrow(self._pool, "reading a memory") as connection:
+            row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
+        if row is None:
+            return None
+        about = ("recorded_at", "updated_at", "steps", "accesses", "accessed_at", "used", "wrong", "extraction_due")
+        given = {name: row[name] for name in about}
+        return MemoryDetails(memory=sql.to_memory(row), replaced=tuple(row["replaced"]), **given)
 
     async def states(self, position: int) -> AsyncGenerator[list[MemoryState]]:
         """Every memory, in pages, for a copy at that position of the outbox. One snapshot."""
