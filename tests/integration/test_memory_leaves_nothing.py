@@ -66,7 +66,7 @@ async def forgotten(database: str, target: Target) -> None:
     async with forgetting(database, target) as forget:
         while await forget.next_batch() is not None:
             pass
-        await forget.clear_around(lambda place, count: None)
+        await forget.clear_around()
         await forget.finish({})
 
 

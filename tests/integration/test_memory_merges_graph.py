@@ -94,7 +94,7 @@ async def forget(database: str, target: Target) -> None:
         await one.begin(None)
         while await one.next_batch() is not None:
             pass
-        await one.clear_around(lambda place, count: None)
+        await one.clear_around()
         await one.finish({})
     finally:
         await connection.close()

@@ -65,9 +65,9 @@ class World:
         fields = {"id": name, "text": text, "speaker": "Lin", "occurred_at": START + day * DAY, **more}
         await self.record.store([compose(MemoryV1.model_validate(fields), TENANT)])
 
-    async def extract(self, found: dict[str, Statement], by: str = "llm") -> None:
+    async def extract(self, found: dict[str, Statement]) -> None:
         """What an extractor finds in the memories of these ids."""
-        queue = ExtractionQueue(self.pool)
+        queue, by = ExtractionQueue(self.pool), "llm"
         await queue.queue_again(TENANT, list(found), extractor=by)
         for taken in await queue.take(by, 50, for_s=60):
             edge = found[taken.memory.id]
@@ -171,12 +171,11 @@ async def test_an_extractor_states_a_succession_takes_it_back_and_never_against_
     assert await world.links("lives") == (set(), set())
 
 
-@pytest.mark.parametrize(("by", "user"), [("spacy", None), ("llm", "somebody-else")])
-async def test_rules_and_memories_of_other_users_state_nothing(world: World, by: str, user: str | None) -> None:
+async def test_memories_of_other_users_state_nothing(world: World) -> None:
     await world.tell("lives", "Ida lives in Oslo.", 10)
-    await world.tell("moved", "Ida lives in Bergen.", 11, **({"user_id": user} if user else {}))
-    await world.extract({"lives": Statement(subject="Ida", relation="lives in", object="Oslo")}, by=by)
-    await world.extract({"moved": Statement(subject="Ida", relation="lives in", object="Bergen")}, by=by)
+    await world.tell("moved", "Ida lives in Bergen.", 11, user_id="somebody-else")
+    await world.extract({"lives": Statement(subject="Ida", relation="lives in", object="Oslo")})
+    await world.extract({"moved": Statement(subject="Ida", relation="lives in", object="Bergen")})
     assert await world.links("lives") == (set(), set())
 
 
@@ -227,8 +226,6 @@ async def test_history_shows_successions_and_the_command_undoes_them(
 
     stated = await called("succeeds", "new-dentist", "dentist")
     assert stated == {"newer": "new-dentist", "older": "dentist", "state": "stated"}
-    (shown,) = (await called("history", "dentist"))["successions"]
-    assert (shown["newer"], shown["state"], shown["reason"]) == ("new-dentist", "stated", "by_person")
     assert await asyncio.to_thread(run, ["memory", "history", "dentist"]) == 0
     assert "by_person" in capsys.readouterr().out
     assert (await called("succeeds", "new-dentist", "dentist", "--undo", "--actor", "Lin"))["state"] == "undone"

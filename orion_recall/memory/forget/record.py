@@ -7,7 +7,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, LiteralString
 from uuid import uuid4
@@ -257,12 +258,13 @@ WHERE e.tenant = $1 AND e.kind = 'entity' AND e.undone_at IS NULL AND (
 
 
 class ForgetRecord:
-    """One forgetting in the record, over a connection of its own. RecordError while Postgres is away."""
+    """One forgetting in the record, over a connection of its own; `gone` counts by place. RecordError."""
 
     def __init__(self, connection: Connection, target: Target) -> None:
         self._connection, self.target = connection, target
         self.forget = 0
         self._found: list[str] = []
+        self.gone: Counter[str] = Counter()
 
     async def with_aliases(self) -> Target:
         """The target; a person under all names that were merged with it. RecordError: this login may not forget."""
@@ -303,8 +305,8 @@ class ForgetRecord:
                 self.forget = await self._connection.fetchval(_BEGIN, *given)
         return others
 
-    async def next_batch(self) -> tuple[int, Mapping[str, int], int] | None:
-        """Blanks the next memories in one transaction: how many, their positions, and how many merges went."""
+    async def next_batch(self) -> Mapping[str, int] | None:
+        """Blanks the next memories in one transaction: their positions in the outbox; None when all are."""
         target, connection = self.target, self._connection
         with translate("forgetting memories"):
             if not self._found:
@@ -320,29 +322,29 @@ class ForgetRecord:
                 for statement in (_BLANK, _BLANK_HISTORY):
                     await connection.execute(statement, target.tenant, ids)
                 await connection.execute(_REMEMBER, self.forget, ids)
-                names = [row["name"] for row in merged]
-                merges = await self._forget_merges(_UNUSED_MERGES, names) if names else 0
-        return len(ids), positions, merges
+                if merged:
+                    await self._forget_merges(_UNUSED_MERGES, [row["name"] for row in merged])
+        self.gone["memories"] += len(ids)
+        return positions
 
-    async def clear_around(self, told: Callable[[str, int], None]) -> None:
-        """Removes all rows about the memories, and what else the target says; `told` gets counts by place."""
+    async def clear_around(self) -> None:
+        """Removes all rows about the memories, and what else the target says."""
         target = self.target
         with translate("forgetting what is about the memories"):
             for place, statement in _AROUND.items():
-                told(place, await self._run(statement, target.tenant, self.forget))
+                self.gone[place] += await self._run(statement, target.tenant, self.forget)
             for place, statement in _FURTHER.get(target.kind, ()):
-                told(place, await self._run(statement, target.tenant, target.parameter))
+                self.gone[place] += await self._run(statement, target.tenant, target.parameter)
             if target.kind == "person":
                 async with self._connection.transaction():
                     await self._connection.execute(record_sql.LOCK_OUTBOX)
-                    told("merged names", await self._forget_merges(_PERSON_MERGES, target.name_pattern))
+                    await self._forget_merges(_PERSON_MERGES, target.name_pattern)
 
-    async def blank_decisions(self) -> int:
+    async def blank_decisions(self) -> None:
         ids = await self.ids()
         with translate("blanking decisions"):
-            changed = await blank_decisions(self._connection, self.target.decisions(ids))
+            self.gone["decisions"] += await blank_decisions(self._connection, self.target.decisions(ids))
             await self._connection.execute(_RECALLS_AGAIN)
-        return changed
 
     async def ids(self) -> tuple[str, ...]:
         with translate("reading what is forgotten"):
@@ -362,11 +364,11 @@ class ForgetRecord:
                 await self._connection.execute(_DROP_IDS, self.forget)
                 await self._connection.execute(_FINISH, self.forget, kept)
 
-    async def _forget_merges(self, query: LiteralString, value: object) -> int:
+    async def _forget_merges(self, query: LiteralString, value: object) -> None:
         ids = [row["id"] for row in await self._connection.fetch(query, self.target.tenant, value)]
         if ids:
             await forget_merges(self._connection, self.target.tenant, ids)
-        return len(ids)
+        self.gone["merged names"] += len(ids)
 
     async def _ids_of(self, query: LiteralString, *values: object) -> list[str]:
         given = query.replace("{condition}", _CONDITIONS[self.target.kind])

@@ -363,7 +363,6 @@ class Forgetting:
         self._settings, self._connection, self._redis, self._copies = settings, connection, redis, copies
         self.record = ForgetRecord(connection, target)
         self._bus = ForgetBus(redis, settings, self.record, is_ours=own_bus) if redis is not None else None
-        self._gone: Counter[str] = Counter()
         self._on_bus: Counter[str] = Counter()
 
     async def dry_run(self) -> Report:
@@ -414,16 +413,14 @@ class Forgetting:
     async def _memories(self) -> None:
         redis, tenant = self._redis, self.record.target.tenant
         stream = redis and TombstoneStream(redis, redis, self._settings.tombstone_stream, Tombstones())
-        while (batch := await self.record.next_batch()) is not None:
-            count, positions, merges = batch
-            self._gone.update({"memories": count, "merged names": merges})
+        while (positions := await self.record.next_batch()) is not None:
             if stream is not None and positions:
                 # Workers leave them out at once, before their copies have heard of it.
                 await stream.publish({memory_key(tenant, name): at for name, at in positions.items()})
-        await self.record.clear_around(lambda place, count: self._gone.update({place: count}))
+        await self.record.clear_around()
 
     async def _blank(self) -> None:
-        self._gone["decisions"] += await self.record.blank_decisions()
+        await self.record.blank_decisions()
         if self._bus is not None:
             found = await self._bus.clear(self._matcher(await self.record.ids()))
             self._on_bus["waiting messages"] = 0  # they are counted, and stay
@@ -433,10 +430,10 @@ class Forgetting:
         return Matcher(self.record.target, ids, self._settings.default_tenant)
 
     def _add_rows(self, report: Report) -> None:
-        report.memories = self._gone.pop("memories", 0)
+        report.memories = self.record.gone.pop("memories", 0)
         kept = "ids and tenant: they stay taken"
         report.add("Postgres: memories", report.memories, remains=kept, until="for ever")
-        for place, count in self._gone.items():
+        for place, count in self.record.gone.items():
             report.add(f"Postgres: {place}", count, "blanked" if count and place in _BLANKED else "")
         waiting = self._on_bus.pop("waiting messages", 0)
         for place, count in self._on_bus.items():
