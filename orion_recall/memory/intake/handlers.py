@@ -202,10 +202,6 @@ class MessageHandlers:
         work: Callable[[Connection, str, Sequence[str]], Awaitable[_Judged]],
         time_left_s: float,
     ) -> MemoryReceiptV1:
-        """The receipt of `work`, kept in the same transaction; the kept one when the key was used before.
-
-        A receipt with an error changes nothing and is not kept. RefusedMessage: the key is another request's.
-        """
         where, expected, cap = message.where, message.expected_count, self._settings.where_cap
         if where is not None:
             self._settings.check_kinds(where.kinds, "payload.where.kinds")
@@ -228,19 +224,7 @@ class MessageHandlers:
         if message.idempotency_key is not None:
             key = f"key:{message.idempotency_key}"
         request_hash = await asyncio.to_thread(_request_hash, kind, message)
-        async with borrow(self._pool, "changing memories") as connection, connection.transaction():
-            # Under the lock of all outbox writers: no two requests can be first with one key.
-            await connection.execute(record_sql.LOCK_OUTBOX)
-            found = await connection.fetchrow(_ANSWERED, tenant, key)
-            if found is None:
-                receipt = await done(connection)
-                if receipt.error is None:
-                    kept = receipt.model_dump(mode="json", exclude_unset=True)
-                    await connection.execute(_ANSWER, tenant, key, request_hash, kept)
-            elif found["request_hash"] != request_hash:
-                raise RefusedMessage("payload.idempotency_key: it was used for another request: take another key")
-            else:
-                receipt = MemoryReceiptV1.model_validate(found["receipt"])
+        receipt = await answered_once(self._pool, tenant, key, request_hash, done)
         done_to = [one.id for one in receipt.results if one.status in ("updated", "deleted")]
         return await self._settled(receipt, [(tenant, one) for one in done_to if one is not None], time_left_s)
 
@@ -309,6 +293,28 @@ class MessageHandlers:
         if not self._settings.serves(name):
             raise RefusedMessage(f"tenant {name!r} is not served here: ORION_TENANTS lists those that are")
         return name
+
+
+async def answered_once(
+    pool: Pool, tenant: str, key: str, request_hash: str, work: Callable[[Connection], Awaitable[MemoryReceiptV1]]
+) -> MemoryReceiptV1:
+    """The receipt of `work`, kept in the same transaction; the kept one when the key was used before.
+
+    A receipt with an error changes nothing and is not kept. RefusedMessage: the key is another request's.
+    """
+    async with borrow(pool, "changing memories") as connection, connection.transaction():
+        # Under the lock of all outbox writers: no two requests can be first with one key.
+        await connection.execute(record_sql.LOCK_OUTBOX)
+        found = await connection.fetchrow(_ANSWERED, tenant, key)
+        if found is None:
+            receipt = await work(connection)
+            if receipt.error is None:
+                kept = receipt.model_dump(mode="json", exclude_unset=True)
+                await connection.execute(_ANSWER, tenant, key, request_hash, kept)
+            return receipt
+    if found["request_hash"] != request_hash:
+        raise RefusedMessage("payload.idempotency_key: it was used for another request: take another key")
+    return MemoryReceiptV1.model_validate(found["receipt"])
 
 
 async def _read(model: type[_Model], received: Received) -> _Model:
