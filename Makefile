@@ -71,7 +71,7 @@ bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports, and w
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
 
-bench-scale: $(VENV)/.installed-dev ## 10,000 and 100,000 memories side by side: recalls, engines, disk, changes: SIZES=10000,1000000
+bench-scale: $(VENV)/.installed-dev ## 10,000 and 100,000 memories side by side: recalls, memory, disk: SIZES=10000,1000000
 	$(BIN)/python -m tests.bench.scale $(if $(SIZES),--sizes $(SIZES)) $(BENCH)
 
 bench-against: $(VENV)/.installed-dev ## this tree against another revision, in turns: make bench-against REVISION=HEAD~1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +21,7 @@ from orion_recall.bus.envelope import encode_request
 from orion_recall.contracts import QUERY_KIND, RecallQueryV1
 from orion_recall.graph.vocabulary import Row
 from orion_recall.index.embedded.folders import live_place
-from orion_recall.index.embedded.points import TermRarity, edge_filter, edge_requests
+from orion_recall.index.embedded.points import TermRarity, edge_requests
 from orion_recall.index.embedded.shard import sparse_vectors
 from orion_recall.index.points import TOKENS
 from orion_recall.index.requests import Filter, Keys, Search, scope_filter
@@ -51,7 +51,7 @@ SPARQL, SQL = "graph neighbourhood", "timeline in Postgres"
 WALL_SUM = (BUS, EMBEDDING, DENSE, SPARSE, SPARQL, SQL)
 CPU_SUM = (BUS_TOGETHER, EMBEDDING_BATCH, DENSE, SPARSE, ENTITIES, SPARQL, SQL, FETCH, LATE)
 
-_BATCH, _TIMEOUT_S, _STATEMENT_TIMEOUT_MS, _FOUND = 8, 60.0, 30_000, 100
+_BATCH, _TIMEOUT_S, _STATEMENT_TIMEOUT_MS = 8, 60.0, 30_000
 _USING = ("text", "context")
 
 
@@ -190,11 +190,6 @@ class EngineFloors:
         finally:
             floors._shard.close()
 
-    @property
-    def segments(self) -> int:
-        """Those of the index."""
-        return self._shard.info().segments_count
-
     async def measure(self, encoder: Encoder | None = None) -> dict[str, Cost]:
         """What one call of each costs. CPU is of the whole process, so that an engine's own threads count."""
         calls: dict[str, Callable[[Asked], object]] = {
@@ -214,24 +209,6 @@ class EngineFloors:
             costs |= {EMBEDDING: _embedding(encoder, self._asked, 1)}
             costs |= {EMBEDDING_BATCH: _embedding(encoder, self._asked, _BATCH)}
         return costs | {SQL: await self._sql()}
-
-    def found(self) -> Mapping[int, float]:
-        """The mean share of the exact first 10 and 100 that are among as many first ones of the usual search."""
-        pairs = [(self._nearest(one, exact=True), self._nearest(one, exact=False)) for one in self._asked]
-        return {
-            depth: sum(len({*exact[:depth]} & {*usual[:depth]}) / len(exact[:depth]) for exact, usual in pairs)
-            / len(pairs)
-            for depth in (10, _FOUND)
-        }
-
-    def _nearest(self, one: Asked, *, exact: bool) -> list[Any]:
-        request = qe.QueryRequest(
-            query=qe.Query.Nearest(one.vector, using="dense"),
-            limit=_FOUND,
-            filter=edge_filter(scope_filter(one.scope)),
-            params=qe.SearchParams(exact=exact),
-        )
-        return [point.id for point in self._shard.query(request)]
 
     def _search(self, *searches: Search) -> object:
         return self._shard.query_batch(qe.QueryBatchRequest(edge_requests(self._shard, searches, self._rarity)))

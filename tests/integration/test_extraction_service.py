@@ -9,7 +9,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from chat_process import Chat, chat_process
 from executor import until
 from redis.asyncio import Redis
 from serving import caught_up
@@ -23,14 +22,15 @@ from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
+from tests.stand_ins.model_servers import ModelServer, chat_server
 from tests.stand_ins.patient_profiles import patient_profiles
 
 KEY = "k-" + "5" * 8
 
 
 @pytest.fixture
-async def chat() -> AsyncGenerator[Chat]:
-    async with chat_process("--key", KEY) as started:
+async def chat() -> AsyncGenerator[ModelServer]:
+    async with chat_server(KEY) as started:
         yield started
 
 
@@ -54,7 +54,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
     bus_alone: EmbeddedEngines,
     database: str,
     pool: Pool,
-    chat: Chat,
+    chat: ModelServer,
     prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -65,7 +65,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         refresh_ms=100, extractor="llm", llm_url=chat.url, llm_model="stand-in", llm_timeout_s=20,
         deadline_ms=20_000, profiles_dir=patient_profiles(tmp_path),
     )  # fmt: skip
-    await chat.behave("hang")
+    chat.behave("hang")
     async with worker(settings) as service, RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
         receipt = await client.store(
             [
@@ -86,7 +86,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         assert (await Record(pool).get("default", ["b"]))["b"].extracted_by == "light"
 
     # It was stopped with both in flight; the next one has a server that answers.
-    await chat.behave()
+    chat.behave()
     async with worker(settings) as service:
 
         async def both() -> bool:
@@ -101,7 +101,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         assert 'orion_recall_extractions_total{extractor="llm",result="extracted"} 2.0' in metrics
 
         # By command: made due again, and falling back this time.
-        await chat.behave("refusing")
+        chat.behave("refusing")
         run = CliRunner()
         monkeypatch.setenv("ORION_POSTGRES_DSN", database)
         monkeypatch.setenv("ORION_REDIS_URL", bus_alone.redis_url)
@@ -120,7 +120,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         shown = await asyncio.to_thread(run.invoke, app, ["show", "b"])
         assert "light" in shown.output
         assert "Mira works at Fjord-Labs" in " ".join(shown.output.split())
-        await chat.behave()
+        chat.behave()
         again = await asyncio.to_thread(run.invoke, app, ["extract", "--fallen-back", "--with", "llm", "--json"])
         assert '"due": 1' in again.output
 

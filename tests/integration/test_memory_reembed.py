@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tei_process import tei_process
 
 from orion_recall.cli.main import run
 from orion_recall.contracts import MemoryV1, RecallQueryV1
@@ -26,6 +25,7 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
+from tests.stand_ins.model_servers import tei_server
 from tests.stand_ins.patient_profiles import patient
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
@@ -83,8 +83,8 @@ async def built(
 async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_one(
     record: Record, data_dir: Path
 ) -> None:
-    async with tei_process() as tei:
-        await tei.behave(model="another/model")
+    async with tei_server() as tei:
+        tei.behave(model="another/model")
         old = Settings.read(data_dir=data_dir)
         new = old.changed(embedder="tei", tei_url=tei.url)
         progress: list[tuple[int, int]] = []
@@ -134,8 +134,8 @@ async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
         return code, json.loads(told.out)[0] if code == 0 else {}, told.err
 
     with qdrant_stand_in() as server:
-        async with tei_process() as tei:
-            await tei.behave(model="another/model")
+        async with tei_server() as tei:
+            tei.behave(model="another/model")
             old = Settings.read(data_dir=data_dir, qdrant_url=server.url, postgres_dsn=database)
             new = old.changed(embedder="tei", tei_url=tei.url, qdrant_collection="second")
             first = await command(postgres_dsn=database, qdrant_url=server.url, data_dir=str(data_dir))

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tei_process import Tei, tei_process
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.memory.record.compose import compose
@@ -20,6 +19,7 @@ from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Change
+from tests.stand_ins.model_servers import ModelServer, tei_server
 from tests.stand_ins.patient_profiles import patient
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ class Scene:
     """Three memories, and a reranker to ask."""
 
     opened: Opened
-    tei: Tei
+    tei: ModelServer
 
     async def ask(self, **wanted: int) -> Recalled:
         asking = patient("assist.light.v1").model_copy(
@@ -49,7 +49,7 @@ class Scene:
 @pytest.fixture
 async def scene() -> AsyncGenerator[Scene]:
     with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
-        async with tei_process("--task", "reranker") as tei:
+        async with tei_server(task="reranker") as tei:
             settings = Settings.read(data_dir=Path(folder), reranker="tei", reranker_url=tei.url)
             async with open_sources(settings) as opened:
                 assert opened.index is not None
@@ -72,7 +72,7 @@ async def test_a_servers_scores_are_a_part_of_the_score(scene: Scene) -> None:
 @pytest.mark.slow
 async def test_a_hung_server_costs_its_time_and_no_more_and_is_followed_again(scene: Scene) -> None:
     calm = await scene.ask()
-    await scene.tei.behave(failure="hang")
+    scene.tei.behave(failure="hang")
     began = time.perf_counter()
     recalled = await scene.ask(timeout_ms=100)
     assert time.perf_counter() - began < 30
@@ -81,7 +81,7 @@ async def test_a_hung_server_costs_its_time_and_no_more_and_is_followed_again(sc
     assert (recalled.reranking.status, recalled.reranking.error) == ("late", "no answer within 100 ms")
     assert {item.memory.id for item in recalled.ranked} == set(TEXTS)
     assert not any("rerank" in item.parts for item in recalled.ranked)
-    await scene.tei.behave(failure="slow")
+    scene.tei.behave(failure="slow")
     followed = await scene.ask()
     assert followed.reranking is not None
     assert followed.reranking.status == "ok"
@@ -91,7 +91,7 @@ async def test_a_hung_server_costs_its_time_and_no_more_and_is_followed_again(sc
 async def test_a_server_that_fails_is_told_and_leaves_no_task_behind(scene: Scene) -> None:
     await scene.ask()
     before = asyncio.all_tasks()
-    await scene.tei.behave(failure=500)
+    scene.tei.behave(failure=500)
     recalled = await scene.ask()
     assert recalled.outcome == "ok"
     assert recalled.reranking is not None
@@ -110,7 +110,7 @@ async def test_a_killed_server_is_left_alone_after_three_times() -> None:
             assert opened.index is not None
             memory = compose(MemoryV1(id="gear", text=TEXTS["gear"]), "default")
             await opened.index.apply([Change(position=1, memory=memory)])
-            alone = Scene(opened, Tei("http://127.0.0.1:9"))
+            alone = Scene(opened, ModelServer("http://127.0.0.1:9"))
             reports = [(await alone.ask()).reranking for _ in range(4)]
     errors = [report.error or "" for report in reports if report is not None]
     assert all("cannot be reached" in error for error in errors)

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tei_process import Tei, tei_process
 
 from orion_recall.errors import ModelError
 from orion_recall.models.onnx_encoder import OnnxEncoder, find_weights, prepared
 from orion_recall.models.tei import TeiEmbedder, TeiReranker, TeiServer
+from tests.stand_ins.model_servers import ModelServer, tei_server
 
 pytestmark = pytest.mark.slow
 
@@ -24,19 +24,21 @@ TEXTS = ["Where did Ann go?", "crane " * 90, "", "日本語 \x00 and half \ud83d
 
 
 @pytest.fixture(scope="module")
-async def _process() -> AsyncGenerator[Tei]:
-    async with tei_process() as started:
+async def _process() -> AsyncGenerator[ModelServer]:
+    async with tei_server() as started:
         yield started
 
 
 @pytest.fixture
-async def tei(_process: Tei) -> AsyncGenerator[Tei]:
+async def tei(_process: ModelServer) -> AsyncGenerator[ModelServer]:
     yield _process
-    await _process.behave()
+    _process.behave()
 
 
 @asynccontextmanager
-async def embedding(tei: Tei, *, timeout_s: float = 30.0, key: str | None = None) -> AsyncGenerator[TeiEmbedder]:
+async def embedding(
+    tei: ModelServer, *, timeout_s: float = 30.0, key: str | None = None
+) -> AsyncGenerator[TeiEmbedder]:
     embedder = TeiEmbedder(TeiServer(tei.url, key, timeout_s=timeout_s))
     try:
         yield embedder
@@ -44,7 +46,7 @@ async def embedding(tei: Tei, *, timeout_s: float = 30.0, key: str | None = None
         await embedder.close()
 
 
-async def test_vectors_are_those_of_the_model_in_the_order_of_the_texts(tei: Tei) -> None:
+async def test_vectors_are_those_of_the_model_in_the_order_of_the_texts(tei: ModelServer) -> None:
     encoder = OnnxEncoder(find_weights())
     async with embedding(tei) as embedder:
         await embedder.load()
@@ -59,19 +61,19 @@ async def test_vectors_are_those_of_the_model_in_the_order_of_the_texts(tei: Tei
     np.testing.assert_allclose(queries, expected, atol=1e-4)
 
 
-async def test_no_request_is_larger_than_the_server_allows(tei: Tei) -> None:
-    before = len(await tei.seen())
+async def test_no_request_is_larger_than_the_server_allows(tei: ModelServer) -> None:
+    before = len(tei.seen)
     async with embedding(tei) as embedder:
         await embedder.embed_documents([f"turn {number}" for number in range(11)])
-    assert (await tei.seen())[before:] == [1, 4, 4, 3]
+    assert tei.seen[before:] == [1, 4, 4, 3]
 
 
-async def test_documents_wait_for_a_busy_server_and_a_query_does_not(tei: Tei) -> None:
+async def test_documents_wait_for_a_busy_server_and_a_query_does_not(tei: ModelServer) -> None:
     async with embedding(tei) as embedder:
         await embedder.load()
-        await tei.behave(failure=429, times=2)
+        tei.behave(failure=429, times=2)
         assert (await embedder.embed_documents(["crane"])).shape == (1, 384)
-        await tei.behave(failure=429)
+        tei.behave(failure=429)
         with pytest.raises(ModelError, match="busy or broken: it answered /embed with 429"):
             await embedder.embed_query("crane")
 
@@ -80,7 +82,7 @@ async def test_documents_wait_for_a_busy_server_and_a_query_does_not(tei: Tei) -
     ("failure", "said"),
     [
         (500, "answered /embed with 500"),
-        ("text", "what is not JSON"),
+        ("not_json", "what is not JSON"),
         ("rows", r"answered /embed with \(0,\) floats, expected \(1, 384\)"),
         ("floats", r"answered /embed with \(1, 383\) floats, expected \(1, 384\)"),
         ("nan", "not finite"),
@@ -90,11 +92,11 @@ async def test_documents_wait_for_a_busy_server_and_a_query_does_not(tei: Tei) -
     ids=str,
 )
 async def test_what_goes_wrong_is_said_without_text_or_key_and_passes(
-    tei: Tei, failure: Any, said: str, monkeypatch: pytest.MonkeyPatch
+    tei: ModelServer, failure: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with embedding(tei, timeout_s=60, key=SECRET) as embedder:
         good = await embedder.embed_query("crane")
-        await tei.behave(failure=failure)
+        tei.behave(failure=failure)
         if "in time" in said:  # for this call alone: on a busy machine a good answer may take longer
             monkeypatch.setattr(embedder._server, "_timeout_s", 0.5)  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(ModelError, match=said) as caught:
@@ -102,20 +104,20 @@ async def test_what_goes_wrong_is_said_without_text_or_key_and_passes(
         monkeypatch.undo()
         assert tei.url in str(caught.value)
         assert not {"secret", SECRET} & set(str(caught.value).split())
-        await tei.behave()
+        tei.behave()
         np.testing.assert_allclose(await embedder.embed_query("crane"), good, atol=1e-5)
 
 
-async def test_a_slow_answer_within_the_time_is_an_answer(tei: Tei) -> None:
+async def test_a_slow_answer_within_the_time_is_an_answer(tei: ModelServer) -> None:
     async with embedding(tei) as embedder:
-        await tei.behave(failure="slow")
+        tei.behave(failure="slow")
         assert (await embedder.embed_query("crane")).shape == (384,)
 
 
-async def test_a_caller_who_gives_up_leaves_no_connection_in_the_way(tei: Tei) -> None:
+async def test_a_caller_who_gives_up_leaves_no_connection_in_the_way(tei: ModelServer) -> None:
     async with embedding(tei, timeout_s=60) as embedder:
         await embedder.load()
-        await tei.behave(failure="hang")
+        tei.behave(failure="hang")
 
         async def give_up() -> None:
             with pytest.raises(TimeoutError):
@@ -123,23 +125,23 @@ async def test_a_caller_who_gives_up_leaves_no_connection_in_the_way(tei: Tei) -
                     await embedder.embed_query("crane")
 
         await asyncio.gather(*(give_up() for _ in range(40)))
-        await tei.behave()
+        tei.behave()
         async with asyncio.timeout(30):
             assert (await embedder.embed_query("crane")).shape == (384,)
 
 
-async def test_a_server_whose_model_has_changed_is_refused(tei: Tei) -> None:
+async def test_a_server_whose_model_has_changed_is_refused(tei: ModelServer) -> None:
     async with embedding(tei) as embedder:
         await embedder.load()
-        await tei.behave(failure=500, model="bge-m3")
+        tei.behave(failure=500, model="bge-m3")
         with pytest.raises(ModelError, match="500"):
             await embedder.embed_query("crane")
-        await tei.behave(model="bge-m3")
+        tei.behave(model="bge-m3")
         with pytest.raises(ModelError, match=r"served all-MiniLM-L6-v2 and serves bge-m3 now .* restart"):
             await embedder.embed_query("crane")
 
 
-async def test_an_embedding_server_does_not_rerank(tei: Tei) -> None:
+async def test_an_embedding_server_does_not_rerank(tei: ModelServer) -> None:
     reranker = TeiReranker(TeiServer(tei.url))
     with pytest.raises(ModelError, match="it does not rerank"):
         await reranker.scores("crane", ["boat"])
@@ -147,7 +149,7 @@ async def test_an_embedding_server_does_not_rerank(tei: Tei) -> None:
 
 
 async def test_without_the_right_key_the_error_names_the_setting_and_no_key() -> None:
-    async with tei_process("--key", SECRET) as guarded:
+    async with tei_server(SECRET) as guarded:
         async with embedding(guarded, key=SECRET) as embedder:
             assert (await embedder.embed_query("crane")).shape == (384,)
         for wrong in (None, "k-wrong"):
@@ -160,14 +162,14 @@ async def test_without_the_right_key_the_error_names_the_setting_and_no_key() ->
 async def test_a_server_that_is_away_at_first_is_used_when_it_comes() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        port = str(taken.getsockname()[1])
-    async with embedding(Tei(f"http://127.0.0.1:{port}")) as embedder:
+        port = taken.getsockname()[1]
+    async with embedding(ModelServer(f"http://127.0.0.1:{port}")) as embedder:
         await embedder.load()
         with pytest.raises(ModelError, match=r"cannot be reached for /info \(ConnectError\)"):
             _ = embedder.dimension
         with pytest.raises(ModelError, match="cannot be reached"):
             await embedder.embed_query("crane")
-        async with tei_process("--port", port):
+        async with tei_server(port=port):
             assert (await embedder.embed_query("crane")).shape == (384,)
             assert embedder.dimension == 384
         with pytest.raises(ModelError, match="cannot be reached"):
@@ -177,18 +179,18 @@ async def test_a_server_that_is_away_at_first_is_used_when_it_comes() -> None:
 async def test_a_reranking_server_gives_a_score_for_every_text_in_order() -> None:
     texts = [f"the weather of day {number}" for number in range(6)]
     texts[4] = "The harbour crane needs a gearbox."
-    async with tei_process("--task", "reranker") as judge:
+    async with tei_server(task="reranker") as judge:
         reranker = TeiReranker(TeiServer(judge.url))
         scores = await reranker.scores("what does the harbour crane need?", texts)
-        assert await judge.seen() == [4, 2]
+        assert judge.seen == [4, 2]
         assert len(scores) == 6
         assert max(scores) == scores[4] > 0.5
         assert await reranker.scores("crane", []) == []
         for failure in ("rows", "floats", "nan"):
-            await judge.behave(failure=failure)
+            judge.behave(failure=failure)
             with pytest.raises(ModelError, match="not the scores of 2 texts"):
                 await reranker.scores("crane", texts[:2])
-        await judge.behave()
+        judge.behave()
         async with embedding(judge) as embedder:
             with pytest.raises(ModelError, match="is a reranker: it does not embed"):
                 await embedder.embed_query("crane")
@@ -206,7 +208,7 @@ async def test_what_is_no_tei_server_is_told_so(said: str) -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         port = server.sockets[0].getsockname()[1]
-        async with embedding(Tei(f"http://127.0.0.1:{port}")) as embedder:
+        async with embedding(ModelServer(f"http://127.0.0.1:{port}")) as embedder:
             with pytest.raises(ModelError, match="is this a text-embeddings-inference server"):
                 await embedder.embed_query("crane")
     assert json.loads(said) is not None

@@ -13,7 +13,7 @@ from tests.stand_ins import quick_start
 quick_start.install()
 for _name in COMMANDS:
     load(_name)
-for _name in ("crashing_worker", "qdrant_rest", "tei"):
+for _name in ("crashing_worker", "qdrant_rest"):
     import_module(f"tests.stand_ins.{_name}")
 loaded_profiles(None)
 find_weights()

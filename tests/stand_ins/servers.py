@@ -89,11 +89,11 @@ class StandIn:
 
 @asynccontextmanager
 async def answering(
-    answer: Callable[[Asked], Answer | None], *, tls: ssl.SSLContext | None = None
+    answer: Callable[[Asked], Answer | None], *, tls: ssl.SSLContext | None = None, port: int = 0
 ) -> AsyncGenerator[StandIn]:
-    """A server on a free port; where `answer` gives None it says nothing and keeps the connection."""
+    """A server on that or a free port; where `answer` gives None it says nothing and keeps the connection."""
     stand_in = StandIn(answer)
-    server = await asyncio.start_server(stand_in.talk, "127.0.0.1", 0, ssl=tls)
+    server = await asyncio.start_server(stand_in.talk, "127.0.0.1", port, ssl=tls)
     stand_in.scheme = "http" if tls is None else "https"
     stand_in.port = server.sockets[0].getsockname()[1]
     try:

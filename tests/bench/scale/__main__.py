@@ -1,11 +1,11 @@
-"""Recalls, engines, memory, disk and changes at many memories, several sizes side by side.
+"""Recalls, memory, disk and deletions at many memories, several sizes side by side.
 
     python -m tests.bench.scale [--sizes 10000,100000] [--rounds 3] [--seconds-per-cell 3] [--keep FOLDER]
                                 [--json FILE]
 
 Stores are filled without the bus and with quick vectors (`stores`): a tenant of 1,000 memories and one of all
-others in the same stores. On them run the engines alone, call by call, and a real worker for each size: recalls
-of both tenants in turns, size by size in every round, then changes. With --keep the stores stay in the folder for
+others in the same stores. On them runs a real worker for each size: recalls of both tenants in turns, size by size
+in every round, then deletions. With --keep the stores stay in the folder for
 another run; the last hours of their timeline are then in the past. A million memories take about 15 GB of disk.
 
 It is a measurement, not a test: the exit code is 0 whatever comes out. Wall times count on a quiet machine only;
@@ -34,7 +34,6 @@ from orion_recall.memory.transfer.importer import wait_for_copies
 from orion_recall.postgres.pool import open_pool
 from tests.bench.background import settled
 from tests.bench.command import engines_folder, finish, parser_of, say, sizes
-from tests.bench.engine_floors import EngineFloors, recorded
 from tests.bench.measure import disk_by_store, percentile, resident_mib, tree_cpu_s
 from tests.bench.running_worker import (
     RECORD,
@@ -48,23 +47,21 @@ from tests.bench.running_worker import (
 from tests.bench.scale.stores import LARGE, SMALL, Stores, open_stores
 
 _IN_FLIGHT = (1, 8)
-_CHANGES, _QUESTIONS = 20, 24
+_DELETED = 20
 _SETTLE_S = 2.0
 Figures = dict[str, list[float]]
 """Of one size: what was measured once, or in every round, by its name."""
 
 
 async def run(options: argparse.Namespace, folder: Path) -> Mapping[int, Figures]:
-    """All sizes: engines alone, then recalls side by side, then what changes them."""
+    """All sizes: recalls side by side, then deletions."""
     found: dict[int, Figures] = {size: defaultdict(list) for size in options.sizes}
     async with contextlib.AsyncExitStack() as stack:
         every: list[Stores] = []
         for size in options.sizes:
             stores = await stack.enter_async_context(open_stores(size, folder / str(size)))
             every.append(stores)
-            say(f"{size:,} memories: engines alone")
             found[size]["filled in s"].append(stores.filled_s)
-            await _engines_alone(stores, options.profile, found[size])
             for name, taken in (await asyncio.to_thread(disk_by_store, stores.settings.data_dir)).items():
                 found[size][f"disk, MiB: {name}"].append(taken / 2**20)
         async with contextlib.AsyncExitStack() as workers:
@@ -79,26 +76,13 @@ async def run(options: argparse.Namespace, folder: Path) -> Mapping[int, Figures
                     for one in serving:
                         await _recalls(one[tenant], tenant, many, options.seconds_per_cell, found[one[tenant].size])
             for one in serving:
-                say(f"{one[LARGE].size:,} memories: changes")
+                say(f"{one[LARGE].size:,} memories: deletions")
                 figures = found[one[LARGE].size]
                 own, mapped = resident_mib(one[LARGE].worker_pid)
                 figures["memory after recalls, MiB: own"].append(own)
                 figures["memory after recalls, MiB: mapped files"].append(mapped)
-                await _changes(one[LARGE], figures)
+                await _deletions(one[LARGE], figures)
     return found
-
-
-async def _engines_alone(stores: Stores, profile: str, figures: Figures) -> None:
-    """What each call costs for both tenants; nobody else may have the stores' index and graph open."""
-    for tenant in (SMALL, LARGE):
-        settings = stores.settings.changed(default_tenant=tenant)
-        queries = list(itertools.islice(queries_from(stores.sessions[tenant], profile), _QUESTIONS))
-        asked = await recorded(settings, profile, queries, stores.now)
-        async with EngineFloors.open(settings.data_dir, stores.engines.postgres_dsn, asked) as floors:
-            for name, cost in (await floors.measure()).items():
-                figures[f"engine alone, CPU ms, {tenant} tenant: {name}"].append(cost.cpu_ms)
-            for depth, share in floors.found().items():
-                figures[f"{tenant} tenant: share of the exact first {depth}"].append(share)
 
 
 @contextlib.asynccontextmanager
@@ -139,34 +123,25 @@ async def _recalls(worker: RunningWorker, tenant: str, many: int, seconds: float
         figures[f"{tenant} tenant, {many} in flight: {name}"].append(value)
 
 
-async def _changes(worker: RunningWorker, figures: Figures) -> None:
-    """Updates, then deletions, of memories of the large tenant, one after another, until every copy has them."""
-    step = max(1, worker.size // 2 // (2 * _CHANGES))
-    names = [f"m-{number * step:06d}" for number in range(2 * _CHANGES)]
+async def _deletions(worker: RunningWorker, figures: Figures) -> None:
+    """Memories of the large tenant, deleted one after another, until every copy is without them."""
+    step = max(1, worker.size // 2 // _DELETED)
     pool = await open_pool(worker.engines.postgres_dsn, name="bench", max_size=1)
     pids = {"worker": worker.worker_pid, "Postgres": worker.engines.pids["postgres"]}
     try:
-        for what, some in (("update", names[:_CHANGES]), ("deletion", names[_CHANGES:])):
-            await asyncio.sleep(_SETTLE_S)
-            before, taken_ms = {name: tree_cpu_s(pid) for name, pid in pids.items()}, list[float]()
-            for name in some:
-                began = time.perf_counter()
-                if what == "update":
-                    told = [
-                        {"id": name, "text": f"The meeting about {name} is on Thursday at nine, not on Monday."}
-                    ]
-                    receipt = await worker.client.update(told, tenant=LARGE)
-                else:
-                    receipt = await worker.client.delete([name], tenant=LARGE)
-                taken_ms.append((time.perf_counter() - began) * 1000)
-                if receipt.error is not None or not (receipt.updated or receipt.deleted):
-                    raise RuntimeError(f"{what}: {receipt}")
-            record = Record(pool)
-            await wait_for_copies(record.copies, await record.head())
-            figures[f"one {what}: ms to the receipt"].append(percentile(taken_ms, 0.5))
-            for name, pid in pids.items():
-                used_ms = (tree_cpu_s(pid) - before[name]) * 1000
-                figures[f"one {what}: CPU ms, {name}"].append(used_ms / len(some))
+        await asyncio.sleep(_SETTLE_S)
+        before, taken_ms = {name: tree_cpu_s(pid) for name, pid in pids.items()}, list[float]()
+        for number in range(_DELETED):
+            began = time.perf_counter()
+            receipt = await worker.client.delete([f"m-{number * step:06d}"], tenant=LARGE)
+            taken_ms.append((time.perf_counter() - began) * 1000)
+            if receipt.error is not None or not receipt.deleted:
+                raise RuntimeError(f"a deletion: {receipt}")
+        record = Record(pool)
+        await wait_for_copies(record.copies, await record.head())
+        figures["one deletion: ms to the receipt"].append(percentile(taken_ms, 0.5))
+        for name, pid in pids.items():
+            figures[f"one deletion: CPU ms, {name}"].append((tree_cpu_s(pid) - before[name]) * 1000 / _DELETED)
     finally:
         await pool.close()
 
