@@ -32,7 +32,7 @@ from orion_recall.external.opening import collection_of, graph_client, timeline_
 from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.external.sparql import MappedGraphSource
 from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, TokenIndex
-from orion_recall.models.embedder import Embedder, SeveralForms
+from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.opening import check_models, open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Connection, borrow
@@ -169,7 +169,7 @@ async def _model(settings: Settings) -> str:
     if settings.embedder != "onnx":
         return settings.embedder
     async with open_embedder(settings.changed(token_vectors=False)) as embedder:
-        note = embedder.form_note if isinstance(embedder, SeveralForms) else None
+        note = embedder.form_note if isinstance(embedder, OnnxEmbedder) else None
         return "; ".join(filter(None, (f"{embedder.name}, its weights are here and known", note)))
 
 

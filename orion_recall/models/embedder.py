@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -74,26 +74,6 @@ class Reranker(Protocol):
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """How well each text answers the query, in [0, 1], in the order of the texts. Raises `ModelError`."""
-        ...
-
-
-@runtime_checkable
-class CountsQueries(Protocol):
-    """An embedder with counts of its cache."""
-
-    @property
-    def cache_hits(self) -> int: ...
-    @property
-    def cache_misses(self) -> int: ...
-
-
-@runtime_checkable
-class SeveralForms(Protocol):
-    """An embedder whose model has several forms, each with vectors of its own."""
-
-    @property
-    def form_note(self) -> str | None:
-        """Why it is not the form that was wanted; None when it is."""
         ...
 
 
@@ -162,6 +142,7 @@ class OnnxEmbedder:
 
     @property
     def form_note(self) -> str | None:
+        """Why it is not the form that was wanted; None when it is."""
         return self._ready().note
 
     @property

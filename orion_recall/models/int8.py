@@ -320,17 +320,16 @@ class Int8Encoder:
             )
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        for row, ids in enumerate(self._ids(texts)):
-            vectors[row] = _pooled(self._states(ids))
-        return vectors
+        return self.encode_with_states(texts)[0]
 
     def encode_with_states(self, texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         states: list[TokenStates] = []
-        for row, ids in enumerate(self._ids(texts)):
+        for row, encoding in enumerate(self._tokenizer.encode_batch_fast(texts)):
+            ids = np.array(encoding.ids, dtype=np.int64)
             states.append(TokenStates(ids, self._states(ids)))
-            vectors[row] = _pooled(states[row].states)
+            total = states[row].states.sum(axis=0)  # the norm cancels the number of them
+            vectors[row] = total / max(float(np.sqrt(np.einsum("d,d->", total, total))), 1e-12)
         return vectors, states
 
     def token_space(self) -> TokenSpace:
@@ -356,9 +355,6 @@ class Int8Encoder:
         int8, fp32 = (self.encode(CHECK_TEXTS) * reference).sum(axis=2).mean(axis=1)
         return float(int8), float(fp32)
 
-    def _ids(self, texts: Sequence[str]) -> list[npt.NDArray[np.int64]]:
-        return [np.array(encoding.ids, dtype=np.int64) for encoding in self._tokenizer.encode_batch_fast(texts)]
-
     def _states(self, ids: npt.NDArray[np.int64]) -> Vectors:
         tokens = len(ids)
         rows = self._words[ids]
@@ -368,10 +364,3 @@ class Int8Encoder:
             return self._session.run(self._outputs, feed)[0][0]
         except RUN_FAILURES as error:
             raise ModelError(f"a text could not be embedded: {error}") from error
-
-
-def _pooled(states: Vectors) -> Vectors:
-    """The mean of the tokens' vectors at unit length; the norm cancels the number of them."""
-    total = states.sum(axis=0)
-    total /= max(float(np.sqrt(np.einsum("d,d->", total, total))), 1e-12)
-    return total

@@ -202,14 +202,10 @@ class OnnxEncoder:
         self._outputs = [output.name]
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        rows = self._ids(texts)
-        vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
-        for places in _runs([len(row) for row in rows]):
-            vectors[places], _ = self._run([rows[place] for place in places])
-        return vectors
+        return self.encode_with_states(texts)[0]
 
     def encode_with_states(self, texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
-        rows = self._ids(texts)
+        rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         states: dict[int, TokenStates] = {}
         for places in _runs([len(row) for row in rows]):
@@ -221,9 +217,6 @@ class OnnxEncoder:
 
     def token_space(self) -> TokenSpace:
         return TokenSpace(self._tokenizer, self.encode_with_states)
-
-    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
 
     def _run(self, rows: list[list[int]]) -> tuple[Vectors, Vectors]:
         """The unit vectors of the texts, and their tokens' vectors, padded."""

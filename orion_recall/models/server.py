@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import httpx
@@ -121,13 +118,6 @@ async def retried(ask: Callable[[], Awaitable[T]], pauses_s: Sequence[float], *,
 
 
 def _after_s(answer: httpx.Response) -> float:
-    """The seconds that `Retry-After` asks for, as a number or as a date."""
+    """The seconds that `Retry-After` asks for; 0 where it is no number, but a date."""
     given = answer.headers.get("retry-after", "")
-    with contextlib.suppress(ValueError):
-        seconds = float(given)
-        return seconds if 0 <= seconds < float("inf") else 0.0
-    with contextlib.suppress(ValueError, OverflowError):
-        at = parsedate_to_datetime(given)
-        at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-        return max(0.0, (at - datetime.now(UTC)).total_seconds())
-    return 0.0
+    return float(given) if given.isascii() and given.isdecimal() else 0.0

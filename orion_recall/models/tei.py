@@ -12,7 +12,9 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
 
+from orion_recall.contracts import describe
 from orion_recall.errors import ModelError
 from orion_recall.models.batching import Vector, batches_of_like_length
 from orion_recall.models.onnx_encoder import Vectors
@@ -27,24 +29,29 @@ TIMEOUT_S = 60.0
 # A server that was replaced behind a load balancer looks like the one before: it is asked again after so long.
 _KNOWN_S = 30.0
 _INFO_S = 5.0
-_DEFAULT_BATCH, _DEFAULT_INPUT_TOKENS = 32, 512
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeiInfo:
-    """A server's report on itself. `task` is embedding, reranker, classifier or "" where it does not say."""
+class TeiInfo(BaseModel):
+    """A server's report on itself."""
 
-    model: str
-    revision: str | None
-    pooling: str
-    task: str
-    max_batch: int
-    max_input_tokens: int
+    model_config = ConfigDict(frozen=True, protected_namespaces=())
+
+    model_id: str
+    model_sha: str | None = None
+    model_type: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict[str, Mapping[str, Any]])
+    max_client_batch_size: PositiveInt = 32
+    max_input_length: PositiveInt = 512
 
     @property
-    def served(self) -> tuple[str, str | None, str]:
+    def task(self) -> str:
+        """embedding, reranker, classifier or "" where it does not say."""
+        return next(iter(self.model_type), "").lower()
+
+    @property
+    def served(self) -> tuple[str, str, str]:
         """All that the vectors depend on: another value is another model."""
-        return self.model, self.revision, self.pooling
+        poolings = [str(about.get("pooling") or "") for about in self.model_type.values()]
+        return self.model_id, self.model_sha or "", "".join(poolings[:1])
 
 
 class TeiServer:
@@ -68,11 +75,15 @@ class TeiServer:
             if self._info is not None and time.monotonic() < self._known_until:
                 return self._info
             timeout_s = self._timeout_s if self._info is None else min(self._timeout_s, _INFO_S)
-            found = _read_info(await self._server.ask("GET", "/info", timeout_s=timeout_s), self.url)
+            try:
+                found = TeiInfo.model_validate(await self._server.ask("GET", "/info", timeout_s=timeout_s))
+            except ValidationError as error:
+                why = describe(error, with_values=False)
+                raise ModelError(f"{self.url}/info is none of a text-embeddings-inference server: {why}") from error
             if self._info is not None and found.served != self._info.served:
                 raise ModelError(
-                    f"the server at {self.url} served {self._info.model} and serves {found.model} now "
-                    f"(revisions {self._info.revision} and {found.revision}): restart to use it"
+                    f"the server at {self.url} served {self._info.model_id} and serves {found.model_id} now "
+                    f"(revisions {self._info.model_sha} and {found.model_sha}): restart to use it"
                 )
             self._info, self._known_until = found, time.monotonic() + _KNOWN_S
             return found
@@ -84,31 +95,6 @@ class TeiServer:
         except ModelError:
             self._known_until = 0.0
             raise
-
-
-def _read_info(answer: Any, url: str) -> TeiInfo:
-    if not isinstance(answer, dict) or not isinstance(answer.get("model_id"), str):  # pyright: ignore[reportUnknownMemberType]
-        raise ModelError(f"{url}/info names no model: is this a text-embeddings-inference server?")
-    said = cast("dict[str, Any]", answer)
-    kinds = said.get("model_type")
-    kind = cast("dict[str, Any]", kinds) if isinstance(kinds, dict) else {}
-    task = next(iter(kind), "").lower()
-    about = kind.get(task)
-    # Versions before 1.0 said it at the top.
-    pooling = cast("dict[str, Any]", about).get("pooling") if isinstance(about, dict) else said.get("model_pooling")
-    revision = said.get("model_sha")
-    return TeiInfo(
-        model=said["model_id"],
-        revision=revision if isinstance(revision, str) else None,
-        pooling=pooling if isinstance(pooling, str) else "",
-        task=task,
-        max_batch=_positive(said.get("max_client_batch_size"), _DEFAULT_BATCH),
-        max_input_tokens=_positive(said.get("max_input_length"), _DEFAULT_INPUT_TOKENS),
-    )
-
-
-def _positive(value: object, default: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else default
 
 
 # What is cut here the server would truncate after tokenizing: few tokens have more characters than this.
@@ -142,7 +128,7 @@ class TeiEmbedder:
 
     @property
     def name(self) -> str:
-        return self._known().info.model
+        return self._known().info.model_id
 
     @property
     def dimension(self) -> int:
@@ -173,8 +159,8 @@ class TeiEmbedder:
         short = [_shortened(text, identity.info) for text in texts]
         vectors = np.empty((len(texts), identity.dimension), dtype=np.float32)
         for alike in batches_of_like_length([len(text) for text in short]):
-            for start in range(0, len(alike), identity.info.max_batch):
-                rows = alike[start : start + identity.info.max_batch]
+            for start in range(0, len(alike), identity.info.max_client_batch_size):
+                rows = alike[start : start + identity.info.max_client_batch_size]
                 some = [short[row] for row in rows]
                 vectors[rows] = await retried(
                     partial(self._embed, some, identity.dimension), _BUSY_PAUSES_S, if_silent=False
@@ -193,9 +179,9 @@ class TeiEmbedder:
         info = await self._server.info()
         if self._identity is None:
             if info.task not in ("embedding", ""):
-                raise ModelError(f"{info.model} at {self._server.url} is a {info.task}: it does not embed")
+                raise ModelError(f"{info.model_id} at {self._server.url} is a {info.task}: it does not embed")
             vectors = await self._embed(["the first embedding shows the dimension"], None)
-            served = "\n".join(part or "" for part in info.served)
+            served = "\n".join(info.served)
             self._identity = _Identity(
                 info=info, dimension=vectors.shape[1], sha256=hashlib.sha256(served.encode()).hexdigest()
             )
@@ -218,10 +204,10 @@ class TeiReranker:
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         info = await self._server.info()
         if info.task == "embedding":
-            raise ModelError(f"{info.model} at {self._server.url} embeds: it does not rerank")
+            raise ModelError(f"{info.model_id} at {self._server.url} embeds: it does not rerank")
         found: list[float] = []
-        for start in range(0, len(texts), info.max_batch):
-            some = texts[start : start + info.max_batch]
+        for start in range(0, len(texts), info.max_client_batch_size):
+            some = texts[start : start + info.max_client_batch_size]
             body = {
                 "query": _shortened(query, info),
                 "texts": [_shortened(text, info) for text in some],
@@ -236,7 +222,7 @@ class TeiReranker:
 
 
 def _shortened(text: str, info: TeiInfo) -> str:
-    return storable(text[: info.max_input_tokens * _CHARS_A_TOKEN])
+    return storable(text[: info.max_input_length * _CHARS_A_TOKEN])
 
 
 def _vectors(answer: Any, count: int, dimension: int | None, url: str) -> Vectors:

@@ -209,6 +209,6 @@ async def test_what_is_no_tei_server_is_told_so(said: str) -> None:
     async with server:
         port = server.sockets[0].getsockname()[1]
         async with embedding(ModelServer(f"http://127.0.0.1:{port}")) as embedder:
-            with pytest.raises(ModelError, match="is this a text-embeddings-inference server"):
+            with pytest.raises(ModelError, match="none of a text-embeddings-inference server"):
                 await embedder.embed_query("crane")
     assert json.loads(said) is not None

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.errors import ModelError
-from orion_recall.models.embedder import Embedder, SeveralForms
+from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.values import SourceName
 
 log = logging.getLogger("orion_recall.service")
@@ -88,7 +88,7 @@ def health_of(heartbeat: Mapping[str, str]) -> WorkerHealth | None:
 def model_fields(embedder: Embedder) -> dict[str, str]:
     """What embeds, and why it is not the form of the model that was wanted; nothing while it is not known."""
     try:
-        note = embedder.form_note if isinstance(embedder, SeveralForms) else None
+        note = embedder.form_note if isinstance(embedder, OnnxEmbedder) else None
         return {"model": embedder.name} | ({} if note is None else {"model_note": _cut(note) or ""})
     except ModelError:
         return {}

@@ -18,7 +18,7 @@ from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.group_reader import Backlog
 from orion_recall.bus.query_channels import QueryChannels
-from orion_recall.models.embedder import CountsQueries
+from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened
 from orion_recall.serving.background import BackgroundWork
@@ -136,7 +136,7 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
                 yield getattr(part.counts, name), {"extractor": part.name, "result": name}
 
     def embedded() -> Readings:
-        if isinstance(opened.embedder, CountsQueries):
+        if isinstance(opened.embedder, OnnxEmbedder):
             yield opened.embedder.cache_hits, {"cache": "hit"}
             yield opened.embedder.cache_misses, {"cache": "miss"}
 
