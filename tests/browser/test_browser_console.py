@@ -142,6 +142,14 @@ def test_by_keyboard_alone_one_asks_opens_the_decision_and_says_what_was_of_use(
     assert "The feedback was taken" in page.inner_text("[role=status]")
 
 
+def test_the_graph_is_drawn_and_an_entity_found_in_it(tab: Tab) -> None:
+    page = tab.open("/graph/picture?entities=Ana")
+    page.wait_for_function("Number(document.documentElement.dataset.drawn) > 1")
+    page.fill("#search", "fjord")
+    page.press("#search", "Enter")
+    assert "I work at Fjord Labs in Bergen." in page.inner_text("#told")
+
+
 def test_decisions_come_by_themselves_until_one_pauses_that(tab: Tab, console: Running) -> None:
     page = tab.open("/")
     page.wait_for_selector("#live-status:text-is('Live')")

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.checks import licences, vulnerabilities
+from tests.checks import licences
 from tests.checks.licences import BY_HAND, SHIPPED, TOOLS, installed_with, is_allowed, problems
+from tests.checks.vulnerabilities import report
 
 
 @pytest.mark.parametrize(
@@ -57,36 +58,24 @@ def test_what_is_installed_here_may_be_used(capsys: pytest.CaptureFixture[str]):
 
 
 FLAW = {"id": "PYSEC-1", "fix_versions": ["2.0"], "aliases": ["CVE-1"], "description": ""}
+FLAWED = {"name": "a", "version": "1.0", "vulns": [FLAW]}
+SOUND = {"name": "b", "version": "1", "vulns": list[Any]()}
+SKIPPED = {"name": "c", "skip_reason": "Dependency not found on PyPI"}
 
 
-def told(*packages: dict[str, Any]) -> vulnerabilities.Audit:
-    return vulnerabilities.read_audit(json.dumps({"dependencies": list(packages), "fixes": []}))
-
-
-def test_a_vulnerability_is_an_error_and_names_the_version_without_it():
-    found = told({"name": "a", "version": "1.0", "vulns": [FLAW]}, {"name": "b", "version": "1", "vulns": []})
-    lines, code = vulnerabilities.report(found, must=False)
-    assert (lines[0], code) == ("vulnerability: a 1.0: PYSEC-1, mended in 2.0", 1)
-    assert "2 packages checked, 1 vulnerabilities" in lines[1]
-
-
-def test_one_that_was_accepted_with_a_reason_is_none(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(vulnerabilities, "ACCEPTED", {"CVE-1": "we do not call it"})
-    assert told({"name": "a", "version": "1.0", "vulns": [FLAW]}).vulnerable == []
-
-
-def test_what_could_not_be_checked_is_said_and_is_an_error_only_where_it_must_be():
-    nothing = told({"name": "a", "skip_reason": "Dependency not found on PyPI"})
-    for found in (nothing, "ConnectionError: no route"):
-        lines, code = vulnerabilities.report(found, must=False)
-        assert lines[0].startswith("vulnerabilities: NOT CHECKED: ")
-        assert (code, vulnerabilities.report(found, must=True)[1]) == (0, 1)
-    some = told({"name": "a", "skip_reason": "x"}, {"name": "b", "version": "1", "vulns": []})
-    lines, code = vulnerabilities.report(some, must=True)
-    assert ("NOT CHECKED: a" in lines[-1], code) == (True, 0)
-
-
-def test_an_audit_that_cannot_run_is_a_sentence_and_no_crash(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(vulnerabilities.sys, "executable", "/bin/false")
-    found = vulnerabilities.ask()
-    assert found == "it said nothing"
+@pytest.mark.parametrize(
+    ("packages", "line", "codes"),
+    [
+        ([FLAWED, SOUND], "vulnerability: a 1.0: PYSEC-1, mended in 2.0", (1, 1)),
+        ([SOUND, SKIPPED], "vulnerabilities: NOT CHECKED: c", (0, 0)),
+        ([SKIPPED], "vulnerabilities: NOT CHECKED: no package could be judged", (0, 1)),
+        (None, "vulnerabilities: NOT CHECKED: ConnectionError: no route", (0, 1)),
+    ],
+)
+def test_a_vulnerability_is_an_error_and_what_was_not_checked_only_where_it_must_be(
+    packages: list[Any] | None, line: str, codes: tuple[int, int]
+):
+    said = "" if packages is None else json.dumps({"dependencies": packages})
+    for must, code in enumerate(codes):
+        lines, found = report(said, "ConnectionError: no route", must=bool(must))
+        assert (found, any(one.startswith(line) for one in lines)) == (code, True), lines

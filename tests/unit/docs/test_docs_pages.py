@@ -12,7 +12,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from docs.tools.command_lines import mistake, mistakes
+from docs.tools.command_lines import mistakes
 from docs.tools.page import (
     ROOT,
     TESTED_LANGUAGES,
@@ -138,20 +138,3 @@ def _check(schema: str, value: Any) -> None:
 
 def test_the_commands_and_options_of_every_page_exist() -> None:
     assert [(page.name, wrong) for page in all_pages() for wrong in mistakes(page)] == []
-
-
-@pytest.mark.parametrize(
-    ("line", "wrong"),
-    [
-        ("ask question --k 3 --explain", None),
-        ("decisions sql --since", "no option --since"),
-        ("recollect", "no command recollect"),
-        ("memory recollect", "no subcommand recollect"),
-        ("memory update|updateq --help", None),
-        ("ask question --deep", "no option --deep"),
-        ("COMMAND --help", None),
-        ("memory … --json", None),
-    ],
-)
-def test_a_command_line_is_held_against_the_program(line: str, wrong: str | None) -> None:
-    assert mistake(line.split()) == wrong

@@ -1,21 +1,16 @@
-"""The page: what is in it, and that nothing gets out of its place. In a Chromium, where one is installed, too."""
+"""The page: what is in it, and that nothing gets out of its place. tests/browser draws it."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.vocabulary import entity_iri
-from tests.stand_ins.chromium import chromium, installed
 from tests.stand_ins.graph import NOW, PEOPLE, TENANT, Said, sample_graph
 
 HOSTILE = "</script><script>document.title='broken'</script><!-- \"'\\ \u2028 <b onclick=x> {x} $data &lt;"
@@ -114,38 +109,3 @@ async def test_names_and_texts_stay_data():
     data = data_of(hostile)
     assert HOSTILE in [node["name"] for node in data["nodes"]]
     assert data["edges"][0]["memories"][0]["id"] == HOSTILE
-
-
-# -- in a browser
-
-BROWSER = installed()
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed; ORION_TEST_CHROMIUM names one")
-async def test_a_browser_draws_it_says_nothing_and_asks_nobody(tmp_path: Path):
-    memories = [*PEOPLE, Said(id=HOSTILE, text=HOSTILE, statements=((HOSTILE, "knows", "Ana"),))]
-    part = await around("Ana", memories=memories)
-    (tmp_path / "page.html").write_text(page(part, title="Around Ana"), "utf-8")
-    async with asyncio.timeout(60), chromium(str(BROWSER), tmp_path / "profile") as browser:
-        await browser.open((tmp_path / "page.html").as_uri())
-        while await browser.value("document.documentElement.dataset.drawn") is None:
-            await asyncio.sleep(0.05)
-        assert await browser.value("document.documentElement.dataset.drawn") == str(len(part.nodes))
-        inked = (
-            "(() => { const c = document.getElementById('picture'); const d = c.getContext('2d')"
-            ".getImageData(0, 0, c.width, c.height).data; let n = 0; "
-            "for (let i = 3; i < d.length; i += 4) n += d[i] > 0; return n; })()"
-        )
-        search = (
-            "(() => { const s = document.getElementById('search'); s.value = 'fjord'; "
-            "s.dispatchEvent(new Event('input')); "
-            "s.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter'})); "
-            "return document.getElementById('told').textContent; })()"
-        )
-        told = await browser.value(search)
-        assert "Ida still works at Fjord Labs." in told and "m5 · 2026-03-01" in told
-        assert await browser.value("document.title") == "Around Ana"
-        assert browser.said == []
-        assert {url.partition(":")[0] for url in browser.asked} == {"file"} and len(browser.asked) == 1
-        while await browser.value(inked) < 500:  # last: Chromium itself remarks on reading a canvas twice
-            await asyncio.sleep(0.05)
