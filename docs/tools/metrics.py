@@ -66,15 +66,12 @@ class _Listing:
     made: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
 
     def create_observable_counter(self, name: str, callbacks: Any, unit: str = "", description: str = "") -> None:
-        """List a counter."""
         self.made.append((name, "counter", description))
 
     def create_observable_gauge(self, name: str, callbacks: Any, unit: str = "", description: str = "") -> None:
-        """List a gauge."""
         self.made.append((name, f"gauge, {unit}" if unit else "gauge", description))
 
     def create_histogram(self, name: str, unit: str = "", description: str = "", **_: Any) -> MagicMock:
-        """List a histogram."""
         self.made.append((name, f"histogram, {unit}" if unit else "histogram", description))
         return MagicMock()
 

@@ -151,7 +151,6 @@ async def _decision_log() -> str:
 
 
 def main() -> None:
-    """Write all pages."""
     texts = {name: page() for name, page in PAGES.items()}
     for name, text in (texts | {"decision-log.md": asyncio.run(_decision_log())}).items():
         (FOLDER / name).write_text(text, "utf-8", newline="\n")

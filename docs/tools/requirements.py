@@ -48,7 +48,6 @@ def read_requirements(text: str) -> list[Requirement]:
 
 
 def requirements_page() -> str:
-    """The page as Markdown."""
     rows = read_requirements(FILE.read_text("utf-8"))
     states = Counter(row.state for row in rows)
     lines = [_INTRODUCTION, f"{len(rows)} rows: {', '.join(f'{states[one]} {one}' for one in STATES)}."]

@@ -190,7 +190,6 @@ def ratio(rounds: Sequence[Round], in_flight: int, figure: Figure) -> Spread:
 
 
 def as_json(result: Comparison) -> dict[str, Any]:
-    """The whole result, with the ratios worked out."""
     ratios = {
         str(in_flight): {
             name: asdict(ratio(result.rounds, in_flight, figure)) for name, figure in result.figures.items()
@@ -232,7 +231,6 @@ def print_report(result: Comparison, out: Console) -> None:
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
     parser = parser_of(__doc__, rounds=4)
     parser.add_argument("revision", metavar="REVISION", help="a commit, tag or branch of this repository")
     parser.add_argument("--size", type=at_least(100), default=1000, help="memories")
@@ -241,7 +239,6 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Read the arguments, run, report."""
     options = read_options()
     with engines_folder() as folder:
         finish(run(options, folder), show=print_report, as_json=as_json, file=options.json)

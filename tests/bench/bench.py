@@ -145,7 +145,6 @@ class Ratio:
 
     @classmethod
     def of(cls, name: str, values: Sequence[float], target: float | None = None) -> Ratio:
-        """Over these rounds."""
         return cls(name=name, spread=Spread.of(values), counted=len(values), target=target)
 
     @property
@@ -296,7 +295,6 @@ def growth(small: SizeResult, large: SizeResult) -> list[Ratio]:
 
 
 def as_json(result: Result) -> dict[str, Any]:
-    """The whole result, with the ratios worked out."""
     return asdict(result) | {
         "wall_sum_of": WALL_SUM,
         "cpu_sum_of": CPU_SUM,
@@ -374,14 +372,12 @@ def _median(values: Sequence[float]) -> str:
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
     parser = parser_of(__doc__, rounds=4)
     parser.add_argument("--sizes", type=sizes, default="1000,10000", help="memories, separated by commas")
     return parser.parse_args(arguments)
 
 
 def main() -> None:
-    """Read the arguments, run, report."""
     options = read_options()
     with engines_folder() as folder:
         finish(run(options, folder), show=print_report, as_json=as_json, file=options.json)

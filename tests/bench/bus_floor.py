@@ -57,7 +57,6 @@ async def _receive(blocking: Redis, last: str, count: int) -> str:
 
 
 async def echo(url: str) -> None:
-    """Answer until cancelled."""
     reply: dict[Any, Any] = {b"envelope": b"x" * _REPLY_BYTES}
     async with connect(url) as redis, connect(url, blocking=True) as blocking:
         with contextlib.suppress(ResponseError):  # the group is there

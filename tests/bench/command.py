@@ -25,7 +25,6 @@ _began = time.perf_counter()
 
 
 def seconds_so_far() -> float:
-    """Since the command began."""
     return time.perf_counter() - _began
 
 
@@ -57,7 +56,6 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def above_zero(text: str) -> float:
-    """For `type` of an argument."""
     if (number := float(text)) <= 0:
         raise argparse.ArgumentTypeError(f"{text} is not above 0")
     return number

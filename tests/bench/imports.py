@@ -325,7 +325,6 @@ def _row(name: str, values: Sequence[float], each: float | None = None, most: in
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
     parser = parser_of(__doc__)
     parser.add_argument("--sizes", type=sizes, default="1000,5000,10000", help="at least two, separated by commas")
     parser.add_argument("--rounds", type=at_least(1), default=3)
@@ -341,7 +340,6 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Read the arguments, run, report."""
     if sys.argv[1:2] == ["importer"]:
         asyncio.run(import_what_is_told(*sys.argv[2:]))
         return

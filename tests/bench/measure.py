@@ -51,7 +51,6 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread | None:
-        """None of nothing."""
         if not values:
             return None
         return cls(median=percentile(values, 0.5), low=min(values), high=max(values))

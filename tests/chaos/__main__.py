@@ -33,7 +33,6 @@ TRIALS: dict[str, tuple[ModuleType, str]] = {
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
     parser = parser_of(__doc__)
     parser.add_argument("trials", nargs="*", metavar="TRIAL", help=f"of {', '.join(TRIALS)}; without any: all")
     parser.add_argument("--seed", type=int, default=20261122)

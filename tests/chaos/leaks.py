@@ -40,7 +40,6 @@ class Found:
     first: list[str] = field(default_factory=list[str])
 
     def look(self, where: str, told: str, asked: Asked) -> None:
-        """Look for canaries of others."""
         self.looked += 1
         for canary in self.told.leaked(told, asked):
             self.leaked += 1

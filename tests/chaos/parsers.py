@@ -118,13 +118,11 @@ def read_line(raw: bytes) -> None:
 
 
 def read_profile(raw: bytes) -> None:
-    """A profile."""
     with _file(raw, ".yaml") as path:
         load_profile(path)
 
 
 def read_mappings(raw: bytes) -> None:
-    """A file of external stores."""
     with _file(raw, ".yaml") as path:
         load_mappings(path)
 

@@ -121,7 +121,6 @@ class Place:
 
     @asynccontextmanager
     async def sql(self) -> AsyncGenerator[Connection]:
-        """A connection to the record."""
         opened: Any = await asyncpg.connect(self.engines.postgres_dsn)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         try:
             yield cast("Connection", opened)

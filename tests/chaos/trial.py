@@ -70,7 +70,6 @@ def show(trials: Sequence[Trial], console: Console) -> None:
 
 
 def as_json(trials: Sequence[Trial]) -> dict[str, Any]:
-    """The same for a file."""
     return {"trials": [asdict(trial) | {"is_kept": not trial.broken} for trial in trials]}
 
 

@@ -33,7 +33,6 @@ class Forked:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         assert self.process.pid is not None
         return self.process.pid
 
@@ -50,12 +49,10 @@ class Forked:
         return code
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Nothing happens when it has ended."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 

@@ -31,13 +31,11 @@ class Selector:
 
 
 def alerts() -> list[dict[str, Any]]:
-    """All alert rules."""
     groups: Any = yaml.safe_load(RULES.read_text("utf-8"))["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
 def board() -> dict[str, Any]:
-    """The board."""
     return json.loads(BOARD.read_text("utf-8"))
 
 
@@ -49,7 +47,6 @@ def board_queries(of: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def selectors(query: str) -> list[Selector]:
-    """The metrics of a query."""
     return [
         Selector(metric=name, labels=frozenset(re.findall(r"(\w+)\s*[=!]", chosen or "")))
         for name, chosen in _SELECTOR.findall(query)

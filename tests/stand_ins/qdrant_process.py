@@ -20,7 +20,6 @@ class QdrantStandIn:
     _process: Forked | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Running, and answering at `url`."""
         key = {} if self.key is None else {"QDRANT__SERVICE__API_KEY": self.key}
         port = self.url.rpartition(":")[2] or str(free_port())
         self._process, self.url = forked_server("tests.stand_ins.qdrant_rest", port, **key)

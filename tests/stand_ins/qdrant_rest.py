@@ -170,7 +170,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    """Serve until killed."""
     warnings.simplefilter("ignore")  # the local mode warns of what it leaves out
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     _Handler.key = os.environ.get("QDRANT__SERVICE__API_KEY")

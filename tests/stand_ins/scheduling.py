@@ -21,5 +21,4 @@ class _Scheduling(LoadFileScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """For every parallel run."""
     return _Scheduling(config, log)

@@ -46,7 +46,6 @@ class StandIn:
 
     @property
     def url(self) -> str:
-        """The server's root."""
         return f"{self.scheme}://127.0.0.1:{self.port}"
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -134,7 +134,6 @@ async def _round(
 
 
 def as_json(result: Comparison) -> dict[str, Any]:
-    """The whole result."""
     return asdict(result)
 
 
@@ -171,7 +170,6 @@ def _row(one: Measured) -> tuple[str, ...]:
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line; the profile is ours."""
     parser = parser_of(__doc__, rounds=3)
     parser.add_argument("--size", type=at_least(100), default=1000, help="memories")
     parser.add_argument("--only", action="append", choices=tuple(KINDS), help="this peer; may be repeated")
@@ -179,7 +177,6 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Read the arguments, run, report."""
     options = read_options()
     with engines_folder() as folder:
         finish(run(options, folder), show=print_report, as_json=as_json, file=options.json)

@@ -171,7 +171,6 @@ def _number(value: float) -> str:
 
 
 def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
     parser = parser_of(__doc__, rounds=3)
     parser.add_argument("--sizes", type=sizes, default="10000,100000", help="memories, separated by commas")
     parser.add_argument("--keep", type=Path, default=None, metavar="FOLDER", help="where the stores stay")
@@ -179,7 +178,6 @@ def read_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Read the arguments, run, report."""
     options = read_options()
     with contextlib.nullcontext(options.keep) if options.keep else engines_folder() as folder:
         finish(run(options, folder), show=print_report, as_json=lambda found: {"sizes": found}, file=options.json)

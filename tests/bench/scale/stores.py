@@ -130,7 +130,6 @@ class WordVectors:
         return (await self.documents_with_tokens(texts))[0]
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        """As `TokenVectors` says."""
         said = [words(text) or ["nothing"] for text in texts]
         new = sorted({word for one in said for word in one if word not in self._known})
         if new:
