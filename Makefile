@@ -96,6 +96,7 @@ docs: $(VENV)/.installed-dev ## write the reference pages from the code, and bui
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	$(BIN)/python -m docs.tools.reference
 	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m docs.tools.llms
 	@echo 'open build/docs/index.html; its search needs a server: $(BIN)/python -m http.server --directory build/docs'
 
 clean: ## remove what was built here (the demo's data too)

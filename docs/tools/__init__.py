@@ -1,1 +1,1 @@
-"""What makes the reference pages of the documentation from the code."""
+"""What makes the documentation: reference pages from the code, and the pages as text for language models."""

@@ -137,6 +137,11 @@ def slug(heading: str) -> str:
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
+def without_marks(text: str) -> str:
+    """The Markdown without the comments that are for the tests."""
+    return re.sub(r"^ *<!--.*?-->\n", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
 def _plain(heading: str) -> str:
     return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", heading).replace("`", "").replace("*", "")
 

@@ -42,6 +42,11 @@ class DeadLetter:
     sha256: str = ""
     head: bytes = b""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds the message, so that it can be put back."""
+        return not self.withheld and self.size is None
+
 
 class DeadLetters:
     def __init__(self, redis: Redis, *, stream: str, dead_stream: str) -> None:

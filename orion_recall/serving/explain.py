@@ -185,9 +185,7 @@ async def _fate_of(
         return replace(fate, deep_ranks=await _deep_ranks(key, recalled, query, by, sources), deepest=_DEEPEST)
     if key in result.keys and reason is None and all(one.key != key for one in result.pool):
         order = (
-            ()
-            if result.fusing is None
-            else fuse(result.reports, result.fusing, with_text=0, within=result.within)
+            () if result.fusing is None else fuse(result.reports, result.fusing, with_text=0, within=result.within)
         )
         return replace(fate, pool_place=_place(order, key))
     item = next((one for one in recalled.ranked if one.candidate.key == key), None)

@@ -69,7 +69,7 @@ class Tombstones:
         """The position of each copy by its kind."""
         return dict(zip((one.kind for one, _ in self._copies), self._positions_now(), strict=True))
 
-    def reached(self, positions: Mapping[int, int]) -> None:
+    def reached(self, positions: Mapping[int, int], /) -> None:
         """Takes positions of shared copies that others read, by copy number."""
         self._positions_now()
         for number, reached in self._reached.items():
