@@ -176,7 +176,7 @@ async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
         assert await found(new) == []
         await old.apply(changes(WORK))
         await new.open()
-        with pytest.raises(TransientSourceError, match="not read until this record's database identity is known"):
+        with pytest.raises(TransientSourceError, match="this record's database identity is not known yet"):
             await found(new)
         new.expect(OURS)
         with pytest.raises(TransientSourceError, match="it has no database identity yet"):
