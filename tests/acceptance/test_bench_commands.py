@@ -45,7 +45,8 @@ async def worker_whose_index_was_optimised(
     index = data / "index"
     if (live := live_place(index)) == index:
         place = free_place(index, "optimised")
-        shutil.copytree(live / "shard", place / "shard")
+        for part in ("shard", "tokens"):
+            shutil.copytree(live / part, place / part)
         shutil.copy(live / "index.json", place)
         swap(index, place)
 

@@ -23,8 +23,8 @@ from orion_recall.graph.vocabulary import Row
 from orion_recall.index.embedded.folders import live_place
 from orion_recall.index.embedded.points import TermRarity, edge_requests
 from orion_recall.index.embedded.shard import sparse_vectors
-from orion_recall.index.points import TOKENS
-from orion_recall.index.requests import Filter, Keys, Search, scope_filter
+from orion_recall.index.embedded.token_column import TokenColumn
+from orion_recall.index.requests import Search, scope_filter
 from orion_recall.interfaces import OwnGraph
 from orion_recall.models.onnx_encoder import Encoder, prepared
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
@@ -175,7 +175,9 @@ class EngineFloors:
         self._dsn, self._asked = dsn, asked
         # An optimised copy may have taken the index's place, or a rebuilt one that of either. As a worker loads it.
         config = qe.EdgeConfig(sparse_vectors=sparse_vectors(), max_search_threads=1)
-        self._shard = qe.EdgeShard.load(str(live_place(folder / "index") / "shard"), config)
+        index = live_place(folder / "index")
+        self._shard = qe.EdgeShard.load(str(index / "shard"), config)
+        self._tokens = TokenColumn(index / "tokens")
         self._graph = pyoxigraph.Store.read_only(str(live_place(folder / "graph") / "store"))
         self._rarity = TermRarity()
 
@@ -188,6 +190,7 @@ class EngineFloors:
             await floors.measure()
             yield floors
         finally:
+            floors._tokens.close()
             floors._shard.close()
 
     async def measure(self, encoder: Encoder | None = None) -> dict[str, Cost]:
@@ -197,9 +200,7 @@ class EngineFloors:
             SPARSE: self._sparse,
             ENTITIES: self._entities,
             FETCH: lambda one: self._shard.retrieve(list(one.pool), True, False),
-            LATE: lambda one: self._search(
-                Search(one.tokens, TOKENS, Filter(must=[Keys(list(one.pool))]), len(one.pool))
-            ),
+            LATE: lambda one: self._tokens.max_sim(one.tokens, one.pool),
         }
         costs = {name: _cost([lambda one=one, of=of: of(one) for one in self._asked]) for name, of in calls.items()}
         named = [one.sparql for one in self._asked if one.sparql]

@@ -14,8 +14,10 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NoReturn, cast
+from zoneinfo import available_timezones
 
 from orion_recall.bus.bounded import is_too_deep
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, read_message
@@ -142,7 +144,9 @@ def read_mapping(
     try:
         return ImportMapping(fields=pairs, timezone=time_zone(timezone) if timezone else None, tenant=tenant)
     except ValueError as error:
-        raise ImportFileError(f"--timezone: {timezone!r} is {error}") from error
+        close = get_close_matches(timezone or "", available_timezones(), 1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ImportFileError(f"--timezone: {timezone!r} is {error}{hint}") from error
 
 
 def map_record(record: Mapping[str, Any], mapping: ImportMapping) -> dict[str, Any]:
