@@ -150,12 +150,7 @@ class Backoff:
     """
 
     def __init__(
-        self,
-        first_s: float,
-        longest_s: float,
-        *,
-        sleep: Sleep = sleep,
-        jitter: Callable[[], float] = random.random,
+        self, first_s: float, longest_s: float, *, sleep: Sleep = sleep, jitter: Callable[[], float] = random.random
     ) -> None:
         self._first_s, self._longest_s = first_s, longest_s
         self._sleep, self._jitter = sleep, jitter

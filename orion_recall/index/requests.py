@@ -192,9 +192,7 @@ def _told(since: float | None, until: float | None, weekdays: Sequence[int], rou
     return Filter(must=conditions) if roughly else OneToldTime(conditions)
 
 
-def _told_ranges(
-    ranges: Sequence[TimeRange],
-) -> Iterator[tuple[float | None, float | None, Sequence[int]]]:
+def _told_ranges(ranges: Sequence[TimeRange]) -> Iterator[tuple[float | None, float | None, Sequence[int]]]:
     """Intervals of which a told time must overlap one: itself, or as one that comes every week (0 is Monday)."""
     for since, until in ranges:
         yield since, until, ()

@@ -130,11 +130,7 @@ _Ints = npt.NDArray[np.int64]
 
 _runtime: Any = onnxruntime
 _failures = _runtime.capi.onnxruntime_pybind11_state
-RUN_FAILURES: tuple[type[Exception], ...] = (
-    _failures.Fail,
-    _failures.InvalidArgument,
-    _failures.RuntimeException,
-)
+RUN_FAILURES: tuple[type[Exception], ...] = (_failures.Fail, _failures.InvalidArgument, _failures.RuntimeException)
 LOAD_FAILURES: tuple[type[Exception], ...] = (*RUN_FAILURES, _failures.InvalidGraph, _failures.NotImplemented)
 _INPUTS = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 

@@ -23,12 +23,7 @@ from orion_recall.decisions.sink import DecisionSink, are_persisted
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.extraction.light import Extractor
-from orion_recall.memory.intake.background import (
-    KEPT_DAYS,
-    AccessCounts,
-    DeadLetterRetention,
-    RequestRetention,
-)
+from orion_recall.memory.intake.background import KEPT_DAYS, AccessCounts, DeadLetterRetention, RequestRetention
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import BackgroundExtraction, ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader

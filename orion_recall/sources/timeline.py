@@ -287,11 +287,7 @@ class TimelineSource:
 
     def __init__(self, dsn: str, table: TimelineTable, *, connections: int = 4, timeout_ms: int = 5000) -> None:
         self._connections = HeldConnections(
-            dsn,
-            name="timeline",
-            most=connections,
-            timeout_ms=timeout_ms,
-            for_external_tables=table.is_of_others,
+            dsn, name="timeline", most=connections, timeout_ms=timeout_ms, for_external_tables=table.is_of_others
         )
         self._table, self._own_schema = table, read_address(dsn).schema
         self._shape: TimelineShape | None = None
@@ -599,10 +595,7 @@ def _roughly(column: Column, since: float, until: float, values: list[Any]) -> I
         yield f"{column.quoted} >= {value('0')}"
     elif column.kind == "text":
         # ISO 8601 sorts by time, up to the zone. The seconds are the first ten digits of milliseconds, too.
-        ranges = (
-            (_day(since - _ZONE_S), _day(until + _ZONE_S + _DAY_S)),
-            (str(int(since)), str(int(until) + 1)),
-        )
+        ranges = ((_day(since - _ZONE_S), _day(until + _ZONE_S + _DAY_S)), (str(int(since)), str(int(until) + 1)))
         parts = [f"{column.quoted} >= {value(low)} AND {column.quoted} < {value(high)}" for low, high in ranges]
         yield f"({' OR '.join(parts)})"
 

@@ -34,11 +34,7 @@ class PageRun:
 
     def everything(self) -> None:
         """Run all blocks. AssertionError with the page, the line and what was printed where one goes wrong."""
-        steps: dict[str, Callable[[Block], None]] = {
-            "run": self._run,
-            "output": self._compare,
-            "file": self._write,
-        }
+        steps: dict[str, Callable[[Block], None]] = {"run": self._run, "output": self._compare, "file": self._write}
         try:
             for block in self.page.blocks:
                 if block.kind in steps:

@@ -94,9 +94,7 @@ class Program:
             file.touch()
         if not self.own_interpreter:
             return Running(
-                forked(self.module, arguments, environment=self._environment(), out=out, err=err),
-                out,
-                err,
+                forked(self.module, arguments, environment=self._environment(), out=out, err=err), out, err
             )
         with out.open("w") as stdout, err.open("w") as stderr:
             if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

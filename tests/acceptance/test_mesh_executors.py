@@ -19,15 +19,7 @@ from redis.asyncio import Redis
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
 from tests.acceptance.processes import running_engines, start_worker, store_and_wait, wait_until
-from tests.stand_ins.mesh import (
-    FOUNDING,
-    LATER,
-    MeshDecision,
-    MeshExecutor,
-    MeshReply,
-    MeshState,
-    decoded,
-)
+from tests.stand_ins.mesh import FOUNDING, LATER, MeshDecision, MeshExecutor, MeshReply, MeshState, decoded
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 CALLS = 40
@@ -108,9 +100,7 @@ async def two_workers(place: tuple[EmbeddedEngines, Path], state: MeshState) -> 
     """Two workers with memories; those that still run at the end are stopped."""
     engines, folder = place
     settings: dict[str, Any] = {"ORION_DECISION_CHANNELS": state.decision_channel, "ORION_CLAIM_IDLE_MS": "1000"}
-    workers = await asyncio.gather(
-        *(start_worker(engines, folder / uuid4().hex, **settings) for _ in range(2)),
-    )
+    workers = await asyncio.gather(*(start_worker(engines, folder / uuid4().hex, **settings) for _ in range(2)))
     try:
         await store_and_wait(engines, *workers)
         yield list(workers)

@@ -40,13 +40,7 @@ from tests.bench.background import Waited, settled
 from tests.bench.command import at_least, engines_folder, finish, parser_of, say, seconds_so_far
 from tests.bench.corpus import corpus
 from tests.bench.measure import QUIET_BUSY_SHARE, RestOfMachine, Spread, tree_peak_memory_mib
-from tests.bench.running_worker import (
-    WORKER,
-    Cell,
-    RunningWorker,
-    filled_worker,
-    recall_cell,
-)
+from tests.bench.running_worker import WORKER, Cell, RunningWorker, filled_worker, recall_cell
 
 IN_FLIGHT = (1, 8, 32)
 _REPOSITORY = Path(__file__).parents[2]

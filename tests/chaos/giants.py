@@ -181,11 +181,7 @@ async def run(count: int, rng: random.Random, until: float) -> Giants:
             at_most("queries unanswered afterwards", int(again is None), 0),
             at_most("errors that giants cause in the worker's log", unexpected, 0),
             at_most("ms of the longest step of its event loop (processor)", round(blocked_ms, 1), _LONGEST_MS),
-            at_most(
-                "MiB by which the worker's own memory grew at the most",
-                round(grown),
-                _MOST_MIB,
-            ),
+            at_most("MiB by which the worker's own memory grew at the most", round(grown), _MOST_MIB),
         ],
         figures={
             "giants by kind": dict(kinds),

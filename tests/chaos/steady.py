@@ -94,10 +94,7 @@ async def run(
     began, rng = time.monotonic(), random.Random(seed)
     wanted = faults or tuple(FAULTS)
     async with open_place(with_small_disk="disk full" in wanted, processes=processes) as place:
-        cannot = {
-            "disk full": place.small_disk is None,
-            "process killed": processes == 1,
-        }
+        cannot = {"disk full": place.small_disk is None, "process killed": processes == 1}
         done = [name for name in wanted if not cannot.get(name)]
         assert done, "no file system can be mounted here, or a worker is one process: as root, or with other faults"
         await asyncio.gather(place.start("a"), place.start("b"))

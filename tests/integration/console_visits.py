@@ -21,10 +21,7 @@ from orion_recall.serving.service import Service
 async def console(service: Service, **settings: Any) -> AsyncGenerator[httpx.AsyncClient]:
     """A browser without script, on the console of the service."""
     changed = service.settings.changed(console_port=0, **settings)
-    async with (
-        running_console(changed, read_status) as url,
-        httpx.AsyncClient(base_url=url, timeout=30) as browser,
-    ):
+    async with running_console(changed, read_status) as url, httpx.AsyncClient(base_url=url, timeout=30) as browser:
         yield browser
 
 

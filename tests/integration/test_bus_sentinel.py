@@ -87,10 +87,7 @@ async def test_a_failover_under_queries_costs_what_replication_had_not_carried_o
     blow: str, setup: SentinelSetup, tokens: TokenCounter
 ) -> None:
     settings = quick_settings(setup.url.replace("/0", "/0?socket_timeout=1"))
-    async with (
-        serving(settings, opened_with(OneMemory(), tokens)),
-        connect(settings.bus_url or "") as redis,
-    ):
+    async with serving(settings, opened_with(OneMemory(), tokens)), connect(settings.bus_url or "") as redis:
         executor = Executor(redis, settings.prefix)
         asking = Asking(executor)
 

@@ -106,9 +106,7 @@ async def opened() -> AsyncGenerator[Opened]:
 
 def shipped(name: str, **time: float) -> Profile:
     profile = loaded_profiles(None)[name].profile
-    return profile.model_copy(
-        update={"source_timeout_ms": 60_000, "time": profile.time.model_copy(update=time)},
-    )
+    return profile.model_copy(update={"source_timeout_ms": 60_000, "time": profile.time.model_copy(update=time)})
 
 
 async def ask(opened: Opened, text: str, used: Profile, tenant: str, **options: object) -> Recalled:

@@ -51,10 +51,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     return one
 
 
-async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(
-    settings: Settings,
-    disk: Disk,
-) -> None:
+async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(settings: Settings, disk: Disk) -> None:
     url = settings.bus_url or ""
     async with (
         served(settings) as service,

@@ -29,11 +29,7 @@ pytestmark = pytest.mark.slow
 REFERENCE = (Path(__file__).parents[2] / "docs/pages/reference/metrics.md").read_text("utf-8")
 # Shown once there is something to tell: a decision on the bus, a search that another answered, an answer that was
 # withheld.
-UNSHOWN = {
-    "orion_recall_decisions_lag",
-    "orion_recall_fallbacks_total",
-    "orion_recall_no_answers_total",
-}
+UNSHOWN = {"orion_recall_decisions_lag", "orion_recall_fallbacks_total", "orion_recall_no_answers_total"}
 
 
 @pytest.fixture

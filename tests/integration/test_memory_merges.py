@@ -301,12 +301,7 @@ async def test_the_command_proposes_merges_lists_and_undoes(
     assert (code, [one["status"] for one in done["verdicts"]]) == (0, ["undone"] * 3)
     assert (await command("--undo", "4711"))[0] == 1
     assert (await command("--undo", str(kept.id)))[0] == 0
-    for wrong in (
-        ["--apply"],
-        ["Bob"],
-        ["--undo", "x"],
-        ["--undo"],
-    ):
+    for wrong in (["--apply"], ["Bob"], ["--undo", "x"], ["--undo"]):
         code, error = await command(*wrong)
         assert (code, error["error"]["type"]) == (2, "SettingsError"), wrong
     assert await asyncio.to_thread(run, ["memory", "merge"]) == 0

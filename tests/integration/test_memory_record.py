@@ -33,10 +33,7 @@ def turn(name: str, minute: float | None = None, **fields: Any) -> Memory:
 async def beside(record: Record) -> dict[str, tuple[str | None, str | None]]:
     """Each memory's neighbours as its latest change has them."""
     return {
-        change.memory.id: (
-            change.previous and change.previous.id,
-            change.following and change.following.id,
-        )
+        change.memory.id: (change.previous and change.previous.id, change.following and change.following.id)
         for change in await record.changes(0, 1000)
     }
 

@@ -120,9 +120,7 @@ async def test_a_role_that_may_make_neither_schemas_nor_roles_fills_one_that_was
         await pool.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-async def test_a_pools_connections_speak_json_say_their_name_and_stop_slow_statements(
-    empty_database: str,
-) -> None:
+async def test_a_pools_connections_speak_json_say_their_name_and_stop_slow_statements(empty_database: str) -> None:
     pool = await open_pool(empty_database, name="reads", max_size=1, statement_timeout_ms=1000)
     try:
         async with borrow(pool) as connection:

@@ -53,13 +53,7 @@ async def test_no_text_stays_anywhere(
     finally:
         await connection.close()
         await executor.close()
-    assert [one.decision["outcome"] for one in (*ended, broken)] == [
-        "ok",
-        "invalid",
-        "invalid",
-        "ok",
-        "invalid",
-    ]
+    assert [one.decision["outcome"] for one in (*ended, broken)] == ["ok", "invalid", "invalid", "ok", "invalid"]
     on_the_bus = [await rows(bus, stream) for stream in (executor.decisions, executor.dead, executor.shared)]
     assert [len(entries) > 0 for entries in on_the_bus] == [True, True, True]
     assert "doctor" not in f"{held} {on_the_bus} {ended} {broken}"

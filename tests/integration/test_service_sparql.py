@@ -220,10 +220,7 @@ async def test_a_change_that_is_acknowledged_is_found_from_then_on(
 
 
 async def test_a_server_of_another_record_is_refused_until_it_is_given_up(
-    settings: Settings,
-    sparql_server: Oxigraph,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    settings: Settings, sparql_server: Oxigraph, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     theirs = SparqlGraph(SparqlClient(SparqlServer(url=sparql_server.url)))
     theirs.expect("2020-01-01T00:00:00.000000Z")

@@ -12,15 +12,7 @@ import pytest
 from executor import Executor, until
 
 from orion_recall.contracts import RecallDecisionV1, v1_decision
-from tests.stand_ins.mesh import (
-    FOUNDING,
-    LATER,
-    MeshDecision,
-    MeshEnvelope,
-    MeshExecutor,
-    MeshReply,
-    decoded,
-)
+from tests.stand_ins.mesh import FOUNDING, LATER, MeshDecision, MeshEnvelope, MeshExecutor, MeshReply, decoded
 
 FRAGMENT = "Where does Ana work?"
 STATES = {"founding": FOUNDING, "later": LATER}

@@ -18,15 +18,7 @@ import yaml
 from docs.tools.metrics import prometheus_names
 from docs.tools.page import read_page
 from orion_recall.settings import Settings
-from tests.stand_ins.monitoring import (
-    RULE_TESTS,
-    RULES,
-    alerts,
-    board,
-    board_queries,
-    labels_by,
-    selectors,
-)
+from tests.stand_ins.monitoring import RULE_TESTS, RULES, alerts, board, board_queries, labels_by, selectors
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -28,16 +28,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
 )
 # Inside a package that has an order of its own: a module may import from its own part and from those before it.
 PARTS: dict[str, tuple[str, ...]] = {
-    "memory": (
-        "",
-        "extraction",
-        "record",
-        "names",
-        "replicas",
-        "forget",
-        "transfer",
-        "intake",
-    ),
+    "memory": ("", "extraction", "record", "names", "replicas", "forget", "transfer", "intake"),
     "index": ("", "embedded", "qdrant"),
 }
 # The package itself: its public names, each loaded when it is asked for.
@@ -164,9 +155,4 @@ def test_catch_all_handlers_are_where_they_are_allowed():
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
     }
-    assert bare == {
-        "memory.intake.handlers",
-        "profile.watch",
-        "serving.worker",
-        "tasks",
-    }
+    assert bare == {"memory.intake.handlers", "profile.watch", "serving.worker", "tasks"}

@@ -11,12 +11,7 @@ import pytest
 
 from orion_recall.errors import QueryNotTaken, RecordError, SettingsError, SourceError
 from orion_recall.postgres import pool
-from orion_recall.postgres.address import (
-    quote_identifier,
-    quote_qualified,
-    read_address,
-    with_schema,
-)
+from orion_recall.postgres.address import quote_identifier, quote_qualified, read_address, with_schema
 from orion_recall.postgres.pool import HeldConnections, is_connection_lost, open_pool, reason, to_json, translate
 from orion_recall.settings import Settings
 

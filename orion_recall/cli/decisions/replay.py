@@ -224,13 +224,7 @@ def show_compared(between: Compared, title: str) -> None:
     rows = [
         ("answers", before, after, "", ""),
         *(
-            (
-                name,
-                f"{one.before:.4g}",
-                f"{one.after:.4g}",
-                f"{one.difference.mean:+.4g}",
-                interval(one.difference),
-            )
+            (name, f"{one.before:.4g}", f"{one.after:.4g}", f"{one.difference.mean:+.4g}", interval(one.difference))
             for name, one in between.levels.items()
         ),
         *(

@@ -10,15 +10,7 @@ from typing import Annotated
 import typer
 from rich.progress import SpinnerColumn, TextColumn
 
-from orion_recall.cli.addresses import (
-    Actor,
-    DataFolder,
-    dsn_of,
-    find,
-    open_bus,
-    open_postgres,
-    with_engines,
-)
+from orion_recall.cli.addresses import Actor, DataFolder, dsn_of, find, open_bus, open_postgres, with_engines
 from orion_recall.cli.memory.copies import OwnCopies
 from orion_recall.cli.memory.write import Yes, confirmed
 from orion_recall.cli.output import JsonFlag, bars, counted, note, show, table

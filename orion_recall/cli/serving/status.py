@@ -15,14 +15,7 @@ from redis.exceptions import ResponseError
 
 from orion_recall.bus.connect import group_is_gone, without_secrets
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
-from orion_recall.cli.addresses import (
-    DataFolder,
-    bus_of,
-    dsn_without_secrets,
-    find,
-    open_bus,
-    open_postgres,
-)
+from orion_recall.cli.addresses import DataFolder, bus_of, dsn_without_secrets, find, open_bus, open_postgres
 from orion_recall.cli.output import JsonFlag, Shown, document, duration, note, show
 from orion_recall.errors import BusUnavailable, OrionError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record

@@ -264,11 +264,7 @@ class _Search:
             fits = self._fits[layer]
             relations = [iri for iri, name in self._names.items() if name in fits]
             read = await self.graph.edges(
-                nodes,
-                limit=limit + 1,
-                relations=relations,
-                scan=self.bounds.scan,
-                during=self.during,
+                nodes, limit=limit + 1, relations=relations, scan=self.bounds.scan, during=self.during
             )
         else:
             read = await self.graph.edges(nodes, limit=limit + 1, during=self.during)

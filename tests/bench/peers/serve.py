@@ -250,9 +250,7 @@ class LangChain(Peer):
         super().__init__(place)
         embeddings = library("langchain_huggingface").HuggingFaceEmbeddings
         self._embeddings = embeddings(
-            model_name=_model_folder(),
-            model_kwargs={"device": "cpu"},
-            encode_kwargs={"normalize_embeddings": True},
+            model_name=_model_folder(), model_kwargs={"device": "cpu"}, encode_kwargs={"normalize_embeddings": True}
         )
         self._retriever: Any = None
 

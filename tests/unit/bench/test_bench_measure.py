@@ -3,12 +3,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.bench.against import FIGURES, IN_FLIGHT, Round, ratio
 from tests.bench.measure import (
     RestOfMachine,
-    disk_by_store,
     peak_memory_mib,
     percentile,
     tree_cpu_s,
@@ -48,16 +46,3 @@ def test_a_failed_question_has_no_time_and_a_ratio_is_of_one_round() -> None:
     rounds = [Round(ours=cells(ours), theirs=cells(theirs), rest_busy=0.0) for ours, theirs in pairs]  # pyright: ignore[reportArgumentType]
     spread = ratio(rounds, 8, FIGURES["p50 ms"])
     assert [round(one, 3) for one in (spread.median, spread.low, spread.high)] == [0.6, 0.5, 0.75]
-
-
-def test_files_count_for_their_store_by_the_room_they_take(tmp_path: Path) -> None:
-    for name in ("index/shard/a", "postgres/cluster/pg_wal/1", "postgres/cluster/base/1", "engines.json"):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"x" * 100_000)
-    with (tmp_path / "index/shard/holes").open("wb") as file:
-        file.truncate(32 << 20)
-    found = disk_by_store(tmp_path)
-    assert 100_000 <= found["index"] < 1_000_000
-    assert found["graph"] == found["valkey"] == 0
-    assert min(found[name] for name in ("postgres: write-ahead log", "postgres: tables", "other")) >= 100_000

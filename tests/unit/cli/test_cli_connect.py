@@ -11,14 +11,7 @@ from pathlib import Path
 import pytest
 
 from orion_recall.cli import addresses
-from orion_recall.cli.addresses import (
-    bus_of,
-    dsn_of,
-    dsn_without_secrets,
-    find,
-    find_started,
-    with_record,
-)
+from orion_recall.cli.addresses import bus_of, dsn_of, dsn_without_secrets, find, find_started, with_record
 from orion_recall.cli.decisions.app import whole_id
 from orion_recall.cli.output import NotFound
 from orion_recall.engines.embedded import Addresses, write_addresses
@@ -46,12 +39,7 @@ def running(
 ) -> Path:
     """A folder on which this process says it runs engines."""
     folder.mkdir(exist_ok=True)
-    note = Addresses(
-        owner_pid=os.getpid(),
-        redis_url=redis_url,
-        postgres_dsn=dsn,
-        pids={},
-    )
+    note = Addresses(owner_pid=os.getpid(), redis_url=redis_url, postgres_dsn=dsn, pids={})
     write_addresses(folder, note)
     if held_by(folder) is None:
         _HELD.append(FolderLock.acquire(folder, "the folder", ""))

@@ -72,18 +72,7 @@ def test_a_zone_that_there_is_not_is_named() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "someday",
-        "P",
-        "PX",
-        "P99999999999D",
-        "",
-        "30",
-        "-3d",
-        "14:30",
-        "until yesterday",
-        "yesterday and monday",
-    ],
+    ["someday", "P", "PX", "P99999999999D", "", "30", "-3d", "14:30", "until yesterday", "yesterday and monday"],
 )
 def test_anything_else_names_the_option_and_shows_examples(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^--since: .* is no time; write a day \(2026-11-20, yesterday"):

@@ -13,15 +13,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from docs.tools.command_lines import mistakes
-from docs.tools.page import (
-    ROOT,
-    TESTED_LANGUAGES,
-    Block,
-    Page,
-    all_pages,
-    read_page,
-    written_pages,
-)
+from docs.tools.page import ROOT, TESTED_LANGUAGES, Block, Page, all_pages, read_page, written_pages
 from orion_recall.external.mappings import Mappings
 from orion_recall.profile import Profile
 

@@ -2,11 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.graph.relation_words import (
-    compatibility,
-    folded,
-    kinds_of_ends,
-)
+from orion_recall.graph.relation_words import compatibility, folded, kinds_of_ends
 
 
 @pytest.mark.parametrize("name", ["WORKS_AT", "works at", "Works-at!", "`works  at`"])

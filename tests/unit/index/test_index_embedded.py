@@ -16,12 +16,7 @@ from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.index.embedded import index as edge_optimiser
 from orion_recall.index.embedded import optimised_copy as edge_renewal
 from orion_recall.index.embedded import points as edge_points
-from orion_recall.index.embedded.folders import (
-    build_place,
-    free_place,
-    live_place,
-    mark_complete,
-)
+from orion_recall.index.embedded.folders import build_place, free_place, live_place, mark_complete
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.optimised_copy import copy_with_holes
 from orion_recall.index.embedded.shard import LiveShard
@@ -30,17 +25,7 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change, Scope
-from tests.samples.source_samples import (
-    ALL,
-    OURS,
-    TENANT,
-    HashingEmbedder,
-    changes,
-    key,
-    memory,
-    names,
-    request,
-)
+from tests.samples.source_samples import ALL, OURS, TENANT, HashingEmbedder, changes, key, memory, names, request
 
 
 @pytest.fixture

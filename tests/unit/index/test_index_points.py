@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orion_recall.index.passages import (
-    MOST_TEXTS,
-    MemorySearch,
-    dense_forms,
-    in_parts,
-    passage_key,
-    spans_of,
-)
+from orion_recall.index.passages import MOST_TEXTS, MemorySearch, dense_forms, in_parts, passage_key, spans_of
 from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view
 from orion_recall.index.text_forms import context_form, dense_head, keyword_form
 from orion_recall.index.write_batch import (
@@ -52,9 +45,7 @@ async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
     assert point.key == key("a")
 
 
-async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_is_chatter(
-    sparse: SparseEncoder,
-):
+async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_is_chatter(sparse: SparseEncoder):
     texts = ("Where is it?", "I put it there.", "Thanks!")
     turns = [memory(str(place), text, session_id="s") for place, text in enumerate(texts)]
     points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
@@ -134,7 +125,7 @@ async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(spar
     assert names_to_embed(told, held) == ["Fjord Labs"]
     entities = [point for point in step.points if point.dense is None]
     assert {point.payload["label"]: point.name for point in entities} == {
-        "Fjord Labs": (await HashingEmbedder().embed_query("Fjord Labs")).tolist(),
+        "Fjord Labs": (await HashingEmbedder().embed_query("Fjord Labs")).tolist()
     }
     assert [(list(point.unit_vectors), point.tokens) for point in entities] == [(["name"], None)]
     assert [list(point.unit_vectors) for point in step.points if point.dense is not None] == [["dense"]] * 2

@@ -104,11 +104,7 @@ async def test_position_and_memories_survive_reopening_and_the_card_is_never_fou
 @pytest.mark.parametrize(
     ("vectors", "sparse", "said"),
     [
-        (
-            {"dense": qm.VectorParams(size=32, distance=qm.Distance.COSINE)},
-            True,
-            "32 floats, and the model makes",
-        ),
+        ({"dense": qm.VectorParams(size=32, distance=qm.Distance.COSINE)}, True, "32 floats, and the model makes"),
         ({"dense": qm.VectorParams(size=64, distance=qm.Distance.DOT)}, True, "by Dot instead of Cosine"),
         ({"other": qm.VectorParams(size=64, distance=qm.Distance.COSINE)}, True, "no vector named dense"),
         (qm.VectorParams(size=64, distance=qm.Distance.COSINE), True, "no vector named dense"),

@@ -48,12 +48,7 @@ def message(**fields: Any) -> MemoryV1:
 def test_the_content_hash_does_not_depend_on_spelling_id_or_tenant() -> None:
     plain = message(occurred_at="2026-03-01T09:30:00Z", metadata={"a": 1, "b": 2})
     respelt = message(
-        id="m2",
-        tenant="t",
-        kind="experience",
-        title=None,
-        occurred_at=1772357400,
-        metadata={"b": 2, "a": 1},
+        id="m2", tenant="t", kind="experience", title=None, occurred_at=1772357400, metadata={"b": 2, "a": 1}
     )
     assert content_hash(plain) == content_hash(respelt)
     assert re.fullmatch("[0-9a-f]{64}", content_hash(plain))

@@ -10,14 +10,7 @@ import pytest
 
 from orion_recall.errors import ModelError
 from orion_recall.models import int8 as module
-from orion_recall.models.int8 import (
-    CHECK_TEXTS,
-    DIMENSION,
-    INT8_SHA256,
-    SAME_COSINE,
-    Int8Encoder,
-    int8_model,
-)
+from orion_recall.models.int8 import CHECK_TEXTS, DIMENSION, INT8_SHA256, SAME_COSINE, Int8Encoder, int8_model
 from orion_recall.models.onnx_encoder import (
     DEFAULT_MODEL,
     WHEEL_SHA256,

@@ -16,26 +16,14 @@ from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.language import language_of
 from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, Weights
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.models.token_space import (
-    WIDTH,
-    TokenSpace,
-    TokenStates,
-    TokenVectors,
-    token_space_of,
-)
+from orion_recall.models.token_space import WIDTH, TokenSpace, TokenStates, TokenVectors, token_space_of
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.text.normal import storable, words
 from tests.samples.timing import grows_linearly
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("running", "runs"),
-        ("The Meetings", "meeting"),
-        ("ÉCOLE", "école"),
-        ("ЖУРНАЛ", "журнал"),
-    ],
+    ("one", "other"), [("running", "runs"), ("The Meetings", "meeting"), ("ÉCOLE", "école"), ("ЖУРНАЛ", "журнал")]
 )
 def test_words_meet_across_case_and_inflection(sparse: SparseEncoder, one: str, other: str) -> None:
     assert sparse.encode_query(one).indices == sparse.encode_document(other).indices != ()

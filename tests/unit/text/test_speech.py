@@ -124,15 +124,7 @@ def test_a_title_is_called_as_it_stands_and_without_brackets_at_its_end(title: s
     assert title_names(title) == names
 
 
-@pytest.mark.parametrize(
-    "title",
-    [
-        "Fjord Labs",
-        "machine learning",
-        "Ana's Boat",
-        "ＡＢＣ Straße",
-    ],
-)
+@pytest.mark.parametrize("title", ["Fjord Labs", "machine learning", "Ana's Boat", "ＡＢＣ Straße"])
 def test_a_text_names_a_title_wherever_that_stands_in_it(title: str):
     for text in (title, f"She wrote of {title}.", f"It was {title}'s end, and that of others."):
         assert title_names(title)[0] in names_in(text), text
