@@ -303,8 +303,8 @@ def _memory(record: object, mapping: ImportMapping) -> dict[str, Any]:
 
 def _unit_of(sample: bytes, suffix: str, mapping: ImportMapping, called: str) -> Unit:
     """What the content is made of; the suffix decides where that is open. ImportFileError: of nothing known."""
-    lines = (line.strip() for line in sample.decode("utf-8-sig", "replace").splitlines())
-    first = next(filter(None, lines), "{}")
+    lines = [*filter(None, map(str.strip, sample.decode("utf-8-sig", "replace").splitlines()))]
+    first = lines[0] if lines else "{}"
     if b"\x00" not in sample and first != "{":  # that is an object over several lines
         if first[0] in "[{":
             return "item" if first[0] == "[" else "line"
@@ -312,6 +312,8 @@ def _unit_of(sample: bytes, suffix: str, mapping: ImportMapping, called: str) ->
         found = _with_aliases(mapping, names).fields
         if suffix in (".csv", ".tsv") or all(found.get(name, name) in names for name in _NEEDED):
             return "row"
+        if any(line.startswith("{") for line in lines[:10]):
+            return "line"  # the others are named one by one
     raise ImportFileError(
         f"{called}: its format is not imported: give JSON lines (one object a line), a JSON array of objects, or "
         "CSV with a header line"
