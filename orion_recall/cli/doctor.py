@@ -41,7 +41,7 @@ from orion_recall.profile.watch import profiles_with_default
 from orion_recall.schemas.settings_reference import unknown_variables
 from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
 from orion_recall.settings import Settings
-from orion_recall.sources.timeline import OWN_VIEW, TimelineSource
+from orion_recall.sources.timeline import OWN_VIEW, TimelineSource, unreadable_rows
 
 _FULL = 0.9
 # A worker holds up to 16 connections to each server, and files of index and graph.
@@ -431,13 +431,14 @@ async def _own_timeline(settings: Settings) -> Finding:
 async def _timeline(store: str, timeline: TimelineSource) -> Finding:
     try:
         sample = await timeline.sample()
+        total, lacking = await timeline.lacking()
         nobodys = (await timeline.shape()).without_tenant
     finally:
         await timeline.close()
     problems = [nobodys] if nobodys else []
-    remarks = [] if sample else ["the table is empty"]
-    if sample and sample["ts"] is None:
-        problems.append("no row has a time that can be read: none is ever found")
+    remarks = [] if total else ["the table is empty"]
+    if total and lacking:
+        (problems if total in lacking.values() else remarks).append(unreadable_rows(total, lacking))
     return Finding(
         store=store, kind="table", arms=["sql_timeline"], problems=problems, remarks=remarks, sample=sample
     )

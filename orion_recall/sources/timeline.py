@@ -329,11 +329,23 @@ class TimelineSource:
         roles = {role: rows[0][role] for role in shape.columns if role != "search"}
         return roles | {"text": _joined(texts, shape.labels) or None}
 
+    async def lacking(self) -> tuple[int, Mapping[str, int]]:
+        """The number of rows, `COUNTED` at most, and of those never found for want of a readable role, by role."""
+        (row,) = await self._fetch(_count_query(await self.shape()), [])
+        return row["rows"], {role: row[role] for role in ("id", "ts", "text") if row[role]}
+
     async def close(self) -> None:
         await self._connections.close()
 
     async def _fetch(self, statement: str, values: Sequence[Any]) -> Sequence[Row]:
         return await self._connections.fetch("reading the timeline", statement, values)
+
+
+def unreadable_rows(total: int, lacking: Mapping[str, int]) -> str:
+    wants = {"id": "no id that can be used", "ts": "no time that can be read", "text": "no text"}
+    of_them = f"{total:,} rows{' that were looked at' if total >= COUNTED else ''}"
+    counts = "; ".join(f"{count:,} of {of_them} have {wants[role]}" for role, count in lacking.items())
+    return f"{counts}: they are never found"
 
 
 def _hit(row: Row, tenant: str, shape: TimelineShape) -> Hit:
@@ -379,6 +391,7 @@ def tags_in(value: Any) -> tuple[str, ...]:
 
 
 _NEWEST = 200
+COUNTED = 100_000
 # More would be refused by to_tsvector, and with it the whole query.
 _SEARCHED_CHARACTERS = 200_000
 # From here on a number is read as milliseconds (1973), up to here (the year 5138).
@@ -475,15 +488,28 @@ def _statement(
 
 
 def sample_query(shape: TimelineShape) -> str:
-    """SQL for the newest row with everything as text; where times are worked out, of the first 100,000 rows."""
+    """SQL for the newest row with everything as text; where times are worked out, of the first `COUNTED` rows."""
     chosen = [
         f"left(({sql})::text, {MOST_TEXT}) AS {name}" for name, sql in _chosen(shape).items() if name != "search"
     ]
-    first = "" if shape.column("ts").kind == "time" else " LIMIT 100000"
+    rows = shape.relation if shape.column("ts").kind == "time" else _first_rows(shape)
     return (
-        f"SELECT {', '.join(chosen)} FROM (SELECT * FROM {shape.relation}{first}) AS rows "  # noqa: S608 (quoted)
+        f"SELECT {', '.join(chosen)} FROM {rows} "  # noqa: S608 (quoted)
         f"ORDER BY {time_sql(shape.column('ts'))} DESC NULLS LAST LIMIT 1"
     )
+
+
+def _count_query(shape: TimelineShape) -> str:
+    identity, text = _usable(shape)
+    return (
+        f"SELECT count(*) AS rows, count(*) FILTER (WHERE {time_sql(shape.column('ts'))} IS NULL) AS ts, "  # noqa: S608
+        f"count(*) FILTER (WHERE ({identity}) IS NOT TRUE) AS id, "
+        f"count(*) FILTER (WHERE ({text}) IS NOT TRUE) AS text FROM {_first_rows(shape)}"
+    )
+
+
+def _first_rows(shape: TimelineShape) -> str:
+    return f"(SELECT * FROM {shape.relation} LIMIT {COUNTED}) AS first_rows"  # noqa: S608 (quoted)
 
 
 def text_name(place: int) -> str:

@@ -258,7 +258,7 @@ async def test_a_table_that_is_altered_costs_one_search_and_is_read_anew(empty_d
         assert [memory.ts for memory in memories(await source.search(ask("crane")))] == [NOW]
 
 
-async def test_doctor_says_that_a_table_has_no_time_and_shows_the_newest_row_of_another(
+async def test_doctor_counts_what_of_a_table_is_never_found(
     empty_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await mirrored(empty_database)
@@ -271,7 +271,8 @@ async def test_doctor_says_that_a_table_has_no_time_and_shows_the_newest_row_of_
     monkeypatch.setenv("ORION_TIMELINE_TENANT", "acme")
     assert await asyncio.to_thread(cli, ["doctor", "--json"]) == 1
     own, mirror = json.loads(capsys.readouterr().out)["stores"]
-    assert own["problems"] == ["no row has a time that can be read: none is ever found"]
+    assert own["problems"] == ["1,000 of 1,000 rows have no time that can be read: they are never found"]
+    assert mirror["remarks"] == ["50 of 1,000 rows have no time that can be read: they are never found"]
     assert (mirror["ok"], mirror["sample"]["id"]) == (True, "cm-0")
 
 
