@@ -4,8 +4,9 @@
     tokens/rows      a header, then a row for each write of a point: its key, its first token, how many it has
 
 Both files are only added to. The last row of a key counts; one without tokens says that the key is gone. The header
-says how many rows were saved: those after them, and their tokens, come again from the outbox. `copied` leaves out
-what no row needs any more. One thread may write; any thread may compare.
+says how many rows were saved. After a crash the points of later rows have no tokens until they come again from the
+outbox: their older tokens may not stand beside what the shard has of them by then. `copied` leaves out what no row
+needs any more. One thread may write; any thread may compare.
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ class TokenColumn:
         # By key its first token and, in the last bits, how many: a tuple of each would take twice as much.
         self._places: dict[int, int] = {}
         self._end = 0
-        self._note(self._saved_rows())
+        self._note(self._read_rows(0, self._written_rows))
         if os.fstat(self._vectors).st_size < self._end * self._bytes:
             raise SourceError(f"{folder / _VECTORS} is shorter than {folder / _ROWS} says")
         self._tokens = self._mapped()
+        self._forget_unsaved()
 
     def __contains__(self, key: int) -> bool:
         return key in self._places
@@ -156,9 +158,17 @@ class TokenColumn:
                 self._places.pop(key, None)
             self._end = first + count
 
-    def _saved_rows(self) -> npt.NDArray[np.uint64]:
-        wanted = self._written_rows * _ROW_BYTES
-        if len(read := os.pread(self._rows, wanted, _ROW_BYTES)) < wanted:
+    def _forget_unsaved(self) -> None:
+        """Deletes the points of rows after the last saved one, by rows in their place, so that it can be cut short."""
+        written = os.fstat(self._rows).st_size // _ROW_BYTES - 1
+        if written > self._written_rows:
+            unsaved = self._read_rows(self._written_rows, written - self._written_rows)
+            self.delete(list(dict.fromkeys(unsaved[:, 0].tolist())))
+        os.ftruncate(self._rows, (1 + self._written_rows) * _ROW_BYTES)
+
+    def _read_rows(self, first: int, count: int) -> npt.NDArray[np.uint64]:
+        wanted = count * _ROW_BYTES
+        if len(read := os.pread(self._rows, wanted, (1 + first) * _ROW_BYTES)) < wanted:
             raise SourceError(f"{self.folder / _ROWS} is cut off")
         return np.frombuffer(read, _NUMBER).reshape(-1, 3)
 
