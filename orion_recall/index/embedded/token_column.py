@@ -159,7 +159,7 @@ class TokenColumn:
             self._end = first + count
 
     def _forget_unsaved(self) -> None:
-        """Deletes the points of rows after the last saved one, by rows in their place, so that it can be cut short."""
+        """Deletes the points of rows after the last saved one, by rows in their place: it may be cut short."""
         written = os.fstat(self._rows).st_size // _ROW_BYTES - 1
         if written > self._written_rows:
             unsaved = self._read_rows(self._written_rows, written - self._written_rows)
