@@ -172,15 +172,19 @@ def with_pool(settings: Settings, tenant: str | None, work: Callable[[Pool, str]
     return asyncio.run(run())
 
 
-async def with_record(settings: Settings, stack: contextlib.AsyncExitStack, *, new: bool = False) -> Settings:
-    """The settings with a record: that of a folder which `up` has filled and left is started for the while.
+@contextlib.asynccontextmanager
+async def record_of(
+    settings: Settings, *, new: bool = False, name: str = "cli"
+) -> AsyncGenerator[tuple[Settings, Pool]]:
+    """The settings with a record, and a pool of it: that of a folder which `up` has filled and left is started.
 
     With `new` also that of a folder which is still empty.
     """
-    if settings.dsn is not None or not (new or _has_record(settings)):
-        return settings
-    engines = await _started(settings, stack, with_bus=False)
-    return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
+    async with contextlib.AsyncExitStack() as stack:
+        if settings.dsn is None and (new or _has_record(settings)):
+            engines = await _started(settings, stack, with_bus=False)
+            settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
+        yield settings, await stack.enter_async_context(open_postgres(settings, name=name))
 
 
 async def with_engines(settings: Settings, stack: contextlib.AsyncExitStack) -> tuple[Settings, bool]:

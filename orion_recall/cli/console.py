@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from orion_recall.cli.addresses import DataFolder, bus_of, dsn_of, find_started
-from orion_recall.cli.output import JsonFlag, for_people, note, print_json, say
+from orion_recall.cli.output import for_people, note, print_json, prose, wants_json
 from orion_recall.cli.serving.status import read_status
 from orion_recall.cli.signals import stop_signals
 from orion_recall.console.access import CONSOLE_RIGHTS, new_token, token_hash
@@ -32,7 +30,6 @@ def console(
     tokens: Annotated[Path | None, typer.Option(help="File of tokens (default: ORION_CONSOLE_TOKENS).")] = None,
     make_token: Annotated[str | None, typer.Option("--new-token", metavar="NAME", help=_MAKE)] = None,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Look at decisions and memories, and ask, on pages in a browser.
 
@@ -43,7 +40,7 @@ def console(
     Example: `orion-recall console --data .orion`, then open http://127.0.0.1:8642/
     """
     if make_token is not None:
-        _print_token(make_token, as_json=as_json)
+        _print_token(make_token)
         return
     load_console()  # what is missing is said before anything else
     settings = find_started(data)
@@ -51,27 +48,27 @@ def console(
     dsn_of(settings)
     given = {"console_host": host, "console_port": port, "console_tokens": tokens}
     settings = settings.changed(**{name: value for name, value in given.items() if value is not None})
-    asyncio.run(_run(settings, as_json=as_json))
+    asyncio.run(_run(settings))
 
 
-async def _run(settings: Settings, *, as_json: bool) -> None:
+async def _run(settings: Settings) -> None:
     stopped = asyncio.Event()
     with stop_signals() as signals:
         async with load_console().running_console(settings, read_status) as url:
             signals.gently = stopped.set
-            if for_people(as_json=as_json):
-                say("console", url)
+            if for_people():
+                prose(f"console      {url}")
                 note("Ctrl-C stops it")
             else:
                 print_json({"ready": True, "url": url}, one_line=True)
             await stopped.wait()
 
 
-def _print_token(name: str, *, as_json: bool) -> None:
+def _print_token(name: str) -> None:
     if not name.strip() or not name.isprintable():
         raise SettingsError("--new-token: give the name of whoever holds it, in characters that can be seen")
     token = new_token()
-    if as_json:
+    if wants_json():
         print_json({"name": name, "token": token, "sha256": token_hash(token)})
         return
     rights = ", ".join(f'"{right}"' for right in CONSOLE_RIGHTS)
@@ -83,13 +80,3 @@ def _print_token(name: str, *, as_json: bool) -> None:
 def load_console() -> Any:
     """The module that runs the console; ModuleNotFoundError where its packages are not installed."""
     return importlib.import_module("orion_recall.console.server")
-
-
-@asynccontextmanager
-async def console_beside(settings: Settings, *, wanted: bool) -> AsyncGenerator[str | None]:
-    """The console for the block, where it is wanted; gives its address."""
-    if not wanted:
-        yield None
-        return
-    async with load_console().running_console(settings, read_status) as url:
-        yield url

@@ -7,7 +7,7 @@ import contextlib
 import json
 import shlex
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,8 @@ import typer
 from pydantic import SecretStr
 from rich.text import Text
 
-from orion_recall.cli.output import JsonFlag, Table, console, counted, heading, note, print_json, prose, table
+from orion_recall.cli.addresses import open_postgres
+from orion_recall.cli.output import Shown, Table, counted, heading, note, show, table
 from orion_recall.client import RecallClient
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -24,7 +25,7 @@ from orion_recall.errors import OrionError
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.transfer.importer import ImportSummary, import_file, wait_for_copies
 from orion_recall.postgres.address import DEFAULT_SCHEMA
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
 from orion_recall.postgres.schema import migrate
 from orion_recall.sample.timed import sample_memories
 from orion_recall.serving.service import Service
@@ -54,7 +55,6 @@ ORDER BY created_at"""
 
 def demo(
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="Folder for the demo's data.")] = _FOLDER,
-    as_json: JsonFlag = False,
 ) -> int:
     """See it work: sample memories, questions under three profiles, the decisions by SQL.
 
@@ -64,12 +64,9 @@ def demo(
     Example: `orion-recall demo`, then `orion-recall up --data .orion/demo` to ask it yourself.
     """
     log_to_stderr("warning")
-    shown = asyncio.run(_demo(data))
-    if as_json:
-        print_json(shown)
-    else:
-        _show(shown)
-    return 1 if shown["imported"]["conflict"] or shown["imported"]["rejected"] else 0
+    told = asyncio.run(_demo(data))
+    show(told, *_shown(told))
+    return 1 if told["imported"]["conflict"] or told["imported"]["rejected"] else 0
 
 
 async def _demo(folder: Path) -> dict[str, Any]:
@@ -86,20 +83,20 @@ async def _demo(folder: Path) -> dict[str, Any]:
     async with EmbeddedEngines.start(folder) as engines:
         await migrate(engines.postgres_dsn)
         done("engines", "bus and Postgres run")
-        async with _serving(_settings(engines)):
+        settings = _settings(engines)
+        async with _serving(settings):
             done("worker", "model loaded, worker ready")
-            pool = await open_pool(engines.postgres_dsn, name="demo", max_size=1)
-            try:
-                async with RecallClient.connect(engines.redis_url, service="orion-recall-demo") as client:
-                    summary = await _import(client, pool, engines.data_dir, now)
-                    done("import", f"{summary.describe()}; index and graph have it")
-                    recalls = [await _ask(client, text, name, session) for text in QUESTIONS for name in PROFILES]
-                    done("recalls", f"{len(recalls)} questions answered over the bus")
+            async with (
+                open_postgres(settings, name="demo") as pool,
+                RecallClient.connect(engines.redis_url, service="orion-recall-demo") as client,
+            ):
+                summary = await _import(client, pool, engines.data_dir, now)
+                done("import", f"{summary.describe()}; index and graph have it")
+                recalls = [await _ask(client, text, name, session) for text in QUESTIONS for name in PROFILES]
+                done("recalls", f"{len(recalls)} questions answered over the bus")
                 sql = _SQL.format(session=session)
                 decisions = await _decisions(pool, sql, len(recalls))
                 done("decisions", f"{len(decisions)} decisions are in Postgres")
-            finally:
-                await pool.close()
     done("stopped", "everything stopped")
     names = ("read", "stored", "unchanged", "conflict", "rejected")
     return {
@@ -181,24 +178,23 @@ async def _decisions(pool: Pool, sql: str, expected: int) -> list[dict[str, Any]
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
-def _show(shown: dict[str, Any]) -> None:
+def _shown(told: dict[str, Any]) -> Iterator[Shown]:
     """One question in full, the others in two lines each, and the log of all of them."""
-    out = console()
-    first, *others = (one for one in shown["recalls"] if one["profile"] == _SHOWN)
-    out.print(Text(first["question"], style="bold"), soft_wrap=True)
+    first, *others = (one for one in told["recalls"] if one["profile"] == _SHOWN)
+    yield Text(first["question"], style="bold")
     count, ms = len(first["bundle"]["items"]), first["bundle"]["stats"]["latency_ms"]
-    out.print(Text(f"{_SHOWN}: {counted(count, 'memory')} in {ms:.0f} ms", style="cyan"))
-    prose(_answer(first))
-    out.print(heading("The same question under three profiles: what each source found"))
-    out.print(_sources_table([one for one in shown["recalls"] if one["question"] == first["question"]]))
-    out.print(heading("Further questions, each with the first of what was found"))
+    yield Text(f"{_SHOWN}: {counted(count, 'memory')} in {ms:.0f} ms", style="cyan")
+    yield _answer(first)
+    yield heading("The same question under three profiles: what each source found")
+    yield _sources_table([one for one in told["recalls"] if one["question"] == first["question"]])
+    yield heading("Further questions, each with the first of what was found")
     for one in others:
-        prose(f"{one['question']}\n{_answer(one).partition(chr(10))[0]}")
-    out.print(heading("The decisions, read back by SQL"))
-    out.print(Text(shown["sql"], style="dim"), soft_wrap=True)
-    out.print(table(shown["decisions"][0], [list(row.values()) for row in shown["decisions"]]))
-    folder = shlex.quote(shown["data_dir"])
-    prose(
+        yield f"{one['question']}\n{_answer(one).partition(chr(10))[0]}"
+    yield heading("The decisions, read back by SQL")
+    yield Text(told["sql"], style="dim")
+    yield table(told["decisions"][0], [list(row.values()) for row in told["decisions"]])
+    folder = shlex.quote(told["data_dir"])
+    yield (
         f"\nAsk it yourself: orion-recall up --data {folder}, and from another terminal\n"
         f'  orion-recall ask "Where does Mira work?" --explain --data {folder}\n'
         f"  orion-recall decisions list --data {folder}\n"

@@ -11,18 +11,19 @@ import os
 import platform
 import resource
 import shutil
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
 from redis.exceptions import NoPermissionError
+from rich.text import Text
 
 from orion_recall.bus.clock import BusClock
 from orion_recall.bus.signing.keys import read_ring
 from orion_recall.cli.addresses import DataFolder, find, open_bus, open_postgres
-from orion_recall.cli.output import JsonFlag, print_json, say, visible
+from orion_recall.cli.output import show, visible
 from orion_recall.engines.lock import held_by
 from orion_recall.engines.postgres_folder import find_binaries
 from orion_recall.engines.valkey import find_binary
@@ -54,7 +55,10 @@ _TIMEOUT_S = 10.0
 _PACKAGES = "orion-recall redis asyncpg qdrant-client qdrant-edge-py pyoxigraph onnxruntime pydantic".split()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_NOBODY = "nobody listens: what is published here now is lost. Start a worker with it in ORION_QUERY_CHANNELS"
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """The result of one check: the state that was found, or the `problem` with its remedy."""
 
@@ -76,7 +80,7 @@ class Finding:
     sample: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
+def doctor(data: DataFolder = None) -> int:
     """Check the installation, the servers, external stores with a sample item, and the query channels.
 
     Packages, engines, model, profiles, settings and data folder; of bus and Postgres version, schema, clocks and
@@ -91,36 +95,36 @@ def doctor(data: DataFolder = None, as_json: JsonFlag = False) -> int:
     findings = asyncio.run(_stores(settings))
     servers = asyncio.run(check_servers(settings))
     channels = asyncio.run(_channels(settings))
-    is_well = not any(check.problem for check in (*installation, *servers))
-    ok = is_well and not any(finding.problems for finding in findings) and channels["error"] is None
-    if as_json:
-        stores = [{**asdict(finding), "ok": not finding.problems} for finding in findings]
-        told = {"ok": ok, "installation": installation, "servers": servers, "stores": stores, "channels": channels}
-        print_json(told)
-        return 0 if ok else 1
-    for check in (*installation, *servers):
-        say(check.name, check.found, check.problem)
-    for finding in findings:
-        _show(finding)
-    if channels["error"] is not None:
-        say("channels", "cannot be looked at", channels["error"])
-    nobody = "nobody listens: what is published here now is lost. Start a worker with it in ORION_QUERY_CHANNELS"
-    for name, count in channels["listeners"].items():
-        say("channel", f"{name}  {f'{count} listening' if count else nobody}")
+    stores = [{**asdict(finding), "ok": not finding.problems} for finding in findings]
+    is_bad = any(check.problem for check in (*installation, *servers)) or not all(one["ok"] for one in stores)
+    ok = not is_bad and channels["error"] is None
+    show(
+        {"ok": ok, "installation": installation, "servers": servers, "stores": stores, "channels": channels},
+        *(_line(check.name, check.found, check.problem) for check in (*installation, *servers)),
+        *(line for finding in findings for line in _lines(finding)),
+        *([] if channels["error"] is None else [_line("channels", "cannot be looked at", channels["error"])]),
+        *(
+            _line("channel", f"{name}  {f'{count} listening' if count else _NOBODY}")
+            for name, count in channels["listeners"].items()
+        ),
+    )
     return 0 if ok else 1
 
 
-def _show(finding: Finding) -> None:
+def _line(what: str, value: str, error: str | None = None) -> Text:
+    """One line, with what is wrong in red."""
+    line = Text(f"{what:12} {visible(value)}")
+    return line.append(f"  {visible(error)}", style="red") if error else line
+
+
+def _lines(finding: Finding) -> Iterator[Text]:
     count = f", {finding.count:,} points" if finding.count is not None else ""
     what = f"{finding.kind}: {', '.join(finding.arms)}{count}" if finding.arms else finding.kind
-    say(finding.store, what if finding.problems else f"ok  {what}", "cannot be used" if finding.problems else None)
-    for problem in finding.problems:
-        say("  problem", "", problem)
-    for remark in finding.remarks:
-        say("  remark", remark)
-    for role, value in finding.sample.items():
-        if value is not None:
-            say(f"  {role}", visible(value)[:200])
+    yield _line(finding.store, what, "cannot be used") if finding.problems else _line(finding.store, f"ok  {what}")
+    yield from (_line("  problem", "", problem) for problem in finding.problems)
+    yield from (_line("  remark", remark) for remark in finding.remarks)
+    given = {role: value for role, value in finding.sample.items() if value is not None}
+    yield from (_line(f"  {role}", visible(value)[:200]) for role, value in given.items())
 
 
 # The installation
@@ -144,9 +148,9 @@ def check_installation(settings: Settings) -> list[Check]:
 
 def _checked(name: str, look: Callable[[], str]) -> Check:
     try:
-        return Check(name=name, found=look())
+        return Check(name, look())
     except OrionError as error:
-        return Check(name=name, problem=str(error))
+        return Check(name, problem=str(error))
 
 
 def _program() -> str:
@@ -198,7 +202,7 @@ async def check_servers(settings: Settings) -> list[Check]:
     told = f"{soft} files and connections may be open"
     is_low = soft != resource.RLIM_INFINITY and soft < _FEWEST_DESCRIPTORS
     raised = f"{told}: raise it, as by `ulimit -n {min(hard, 65_536) if hard > 0 else 65_536}`"
-    found.append(Check(name="descriptors", found=told, problem=raised if is_low else None))
+    found.append(Check("descriptors", told, raised if is_low else None))
     if (ring := settings.keys_file) is not None:
         found.append(_checked("keys", lambda: f"{len(read_ring(ring))} keys in {ring}"))
     if settings.redis_url is not None:
@@ -215,8 +219,7 @@ async def _bus(settings: Settings) -> AsyncGenerator[Check]:
                 info = cast("Mapping[str, Any]", await redis.info())  # pyright: ignore[reportUnknownMemberType]
                 yield bus_check(info)
             except NoPermissionError:
-                yield Check(name="bus", found="reached; this login may not ask for version and memory (INFO)")
-            bound_s = settings.clock_bound_ms / 1000
+                yield Check("bus", "reached; this login may not ask for version and memory (INFO)")
             clock = BusClock()
             try:
                 for _ in range(3):
@@ -224,14 +227,13 @@ async def _bus(settings: Settings) -> AsyncGenerator[Check]:
                     seconds, micros = await redis.time()  # pyright: ignore[reportUnknownMemberType]
                     clock.told(seconds + micros / 1e6, asked_at=asked_at)
             except NoPermissionError:
-                yield Check(name="clock", found="this login may not ask the bus for its time (TIME)")
+                yield Check("clock", "this login may not ask the bus for its time (TIME)")
                 return
             told = f"{abs(clock.ahead_s):.3f} s {'ahead' if clock.ahead_s > 0 else 'behind'} of that of the bus"
-            is_off = abs(clock.ahead_s) > bound_s
-            mend = "set the clock of the machine that is wrong (NTP)" if is_off else None
-            yield Check(name="clock", found=told, problem=mend)
+            is_off = abs(clock.ahead_s) > settings.clock_bound_ms / 1000
+            yield Check("clock", told, "set the clock of the machine that is wrong (NTP)" if is_off else None)
     except BusUnavailable as error:
-        yield Check(name="bus", problem=f"{error}: start it, or put ORION_REDIS_URL right")
+        yield Check("bus", problem=f"{error}: start it, or put ORION_REDIS_URL right")
 
 
 def bus_check(info: Mapping[str, Any]) -> Check:
@@ -252,24 +254,21 @@ def bus_check(info: Mapping[str, Any]) -> Check:
         problem = "its connections are nearly used up: raise maxclients"
     elif info.get("role") == "slave":
         problem = "it is a replica, which takes no writes: set the master's address, or that of the Sentinels"
-    return Check(name="bus", found=told, problem=problem)
+    return Check("bus", told, problem)
 
 
 async def _postgres(settings: Settings) -> AsyncGenerator[Check]:
     try:
-        async with (
-            open_postgres(settings, name="doctor") as pool,
-            borrow(pool, "looking at Postgres") as connection,
-        ):
-            yield await _postgres_server(connection)
-            if not await connection.fetchval("SELECT to_regclass('orion_migrations') IS NOT NULL"):
+        async with open_postgres(settings, name="doctor") as pool, borrow(pool, "looking at Postgres") as asked:
+            yield await _postgres_server(asked)
+            if not await asked.fetchval("SELECT to_regclass('orion_migrations') IS NOT NULL"):
                 # Before the first worker that is as it should be.
-                yield Check(name="schema", found="not there yet: a worker makes it, or `orion-recall migrate`")
+                yield Check("schema", "not there yet: a worker makes it, or `orion-recall migrate`")
                 return
-            applied = {row["name"] for row in await connection.fetch("SELECT name FROM orion_migrations")}
+            applied = {row["name"] for row in await asked.fetch("SELECT name FROM orion_migrations")}
             yield schema_check(applied, {one.name for one in shipped_migrations()})
     except RecordError as error:
-        yield Check(name="Postgres", problem=f"{error}: start it, or put ORION_POSTGRES_DSN right")
+        yield Check("Postgres", problem=f"{error}: start it, or put ORION_POSTGRES_DSN right")
 
 
 async def _postgres_server(connection: Connection) -> Check:
@@ -285,19 +284,19 @@ async def _postgres_server(connection: Connection) -> Check:
         problem = "it is a replica, which takes no writes: set the primary's address"
     elif row["most"] - row["used"] < _CONNECTIONS_OF_A_WORKER:
         problem = f"no room for another worker, which takes up to {_CONNECTIONS_OF_A_WORKER}: raise max_connections"
-    return Check(name="Postgres", found=told, problem=problem)
+    return Check("Postgres", told, problem)
 
 
 def schema_check(applied: set[str], shipped: set[str]) -> Check:
     """What the applied files mean for this version of the program."""
-    told, problem = f"{len(applied)} files applied", None
+    told = f"{len(applied)} files applied"
     if later := sorted(applied - shipped):
         problem = f"{', '.join(later)} of another version: start that version; older tables are not read"
     elif missing := sorted(shipped - applied):
         problem = f"{', '.join(missing)} not applied yet: start a worker of this version, or `orion-recall migrate`"
     else:
-        told += ", that is this version's"
-    return Check(name="schema", found=told, problem=problem)
+        return Check("schema", f"{told}, that is this version's")
+    return Check("schema", told, problem)
 
 
 async def _channels(settings: Settings) -> dict[str, Any]:

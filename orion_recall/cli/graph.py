@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -19,18 +19,18 @@ from orion_recall.atomic_file import whole_text
 from orion_recall.cli.addresses import DataFolder, Tenant, find
 from orion_recall.cli.options import MOMENT_HELP, moment
 from orion_recall.cli.output import (
-    JsonFlag,
     NotFound,
+    Shown,
     bars,
-    console,
     counted,
+    group,
     limited,
     listed,
     note,
-    print_json,
     show,
     table,
     visible,
+    wants_json,
 )
 from orion_recall.errors import (
     GraphQueryError,
@@ -46,7 +46,8 @@ from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader, check_select, open_graph_reader
 from orion_recall.graph.stores.sparql_client import SparqlTable
 from orion_recall.graph.tenant_graph import TenantGraph
-from orion_recall.graph.vocabulary import entity_iri, shown, tenant_graph
+from orion_recall.graph.vocabulary import entity_iri, tenant_graph
+from orion_recall.graph.vocabulary import shown as shown_time
 from orion_recall.graph.walks.path import Path as FoundPath
 from orion_recall.graph.walks.path import PathBounds, Paths, find_path
 from orion_recall.index.qdrant.index import QdrantIndex
@@ -70,16 +71,12 @@ _LEAST_COSINE = 0.5
 # For one page of the graph; a long export asks for many.
 _PAGE_S = 120.0
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode="markdown",
-    help="""Ask the graph that the memories make, draw it, and take it to other programs.
+app = group("""Ask the graph that the memories make, draw it, and take it to other programs.
 
     It is read from the data folder while a worker runs, or from the server that ORION_SPARQL_URL names.
 
     Example: `orion-recall graph path Ana Bergen`
-    """,
-)
+    """)
 
 
 def with_graph(data: Path | None, timeout_s: float, work: Callable[[GraphReader, Settings], Awaitable[T]]) -> T:
@@ -125,7 +122,6 @@ def show_path(
     tenant: Tenant = None,
     timeout: TimeOut = 5.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Find the path from one entity to another, or along a chain of relations, with the memories that state it.
 
@@ -157,15 +153,11 @@ def show_path(
 
     alone: list[str] = []
     found = with_graph(data, timeout + 1.0, search)
-    if as_json:
-        print_json(found)
-        return 0 if found.paths else 1
-    if not found.paths:
+    if not found.paths and not wants_json():
         told = _ENDED[found.ended].format(hops=len(words) or max_hops, expansions=bounds.max_expansions)
         raise NotFound(f"{told}: no statement connects {' or '.join(alone)} with anything" if alone else told)
-    for path in found.paths:
-        _show_path(path)
-    return 0
+    show(found, *(part for path in found.paths for part in _path_shown(path)))
+    return 0 if found.paths else 1
 
 
 def _period(during: str | None) -> Sequence[TimeRange]:
@@ -175,22 +167,18 @@ def _period(during: str | None) -> Sequence[TimeRange]:
     return ((start.timestamp(), max(end.timestamp(), start.timestamp() + 1.0)),)
 
 
-def _show_path(path: FoundPath) -> None:
-    out = console()
-    out.print(Text(visible(" → ".join(path.entities)), style="bold"), Text(f"  cost {path.cost:.2f}", style="dim"))
+def _path_shown(path: FoundPath) -> Iterator[Shown]:
+    entities = visible(" → ".join(path.entities))
+    yield Text.assemble((entities, "bold"), (f"   cost {path.cost:.2f}", "dim"))
     for step in path.steps:
         parts = ", ".join(f"{name} {part:.2f}" for name, part in step.cost.items() if part)
         seen = f", last {_day(step.seen)}" if step.seen is not None else ""
-        out.print(
-            Text(f"  {visible(step.text)}"), Text(f"({step.weight:g}x{seen}; {parts})", style="dim"), soft_wrap=True
-        )
+        yield Text.assemble(f"  {visible(step.text)} ", (f"({step.weight:g}x{seen}; {parts})", "dim"))
         for memory in step.memories:
             when = f" {_day(memory.ts)}" if memory.ts is not None else ""
-            when += f"; tells {shown(memory.told)}" if memory.told else ""
-            out.print(
-                Text(visible(f"    [{memory.id}{when}] {' '.join(memory.text.split())[:160]}"), style="dim"),
-                soft_wrap=True,
-            )
+            when += f"; tells {shown_time(memory.told)}" if memory.told else ""
+            said = " ".join(memory.text.split())[:160]
+            yield Text(visible(f"    [{memory.id}{when}] {said}"), style="dim")
 
 
 def _day(moment: float) -> str:
@@ -206,7 +194,6 @@ def run_query(
     tenant: Tenant = None,
     timeout: TimeOut = 10.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Run a small Cypher query over the graph: MATCH, WHERE with =, SIMILAR and AND, RETURN, LIMIT (default: 100).
 
@@ -233,13 +220,8 @@ def run_query(
 
     answer = with_graph(data, timeout, run)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-    listed(
-        {"columns": answer.columns, "rows": rows},
-        answer.columns,
-        [[_shown(cell) for cell in row] for row in answer.rows],
-        as_json=as_json,
-        nothing="nothing matches",
-    )
+    cells = [[_shown(cell) for cell in row] for row in answer.rows]
+    listed({"columns": answer.columns, "rows": rows}, answer.columns, cells, nothing="nothing matches")
 
 
 def _shown(cell: Cell) -> Any:
@@ -270,7 +252,6 @@ def run_sparql(
     tenant: Tenant = None,
     timeout: TimeOut = 10.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Run a SPARQL SELECT over one tenant's graph; SERVICE and updates are refused.
 
@@ -288,7 +269,6 @@ def run_sparql(
     show(
         {"columns": found.columns, "rows": found.rows, "truncated": found.truncated},
         table(found.columns, found.rows),
-        as_json=as_json,
         remarks=[limited(limit + 1, limit, "row") if found.truncated else None],
     )
 
@@ -305,7 +285,6 @@ def write_picture(
     tenant: Tenant = None,
     timeout: TimeOut = 30.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Draw entities and their relations as one HTML page, which loads nothing else.
 
@@ -334,7 +313,6 @@ def write_picture(
     more = " (there are more: --max-nodes, --hops)" if part.cut else ""
     show(
         {"file": str(out), "entities": len(part.nodes), "edges": len(part.edges), "cut": part.cut},
-        as_json=as_json,
         remarks=[f"{out}: {counted(len(part.nodes), 'entity')} and {counted(len(part.edges), 'edge')}{more}"],
     )
 
@@ -344,7 +322,6 @@ def export_graph(
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="For nodes.csv and edges.csv.")],
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="This tenant's graph alone.")] = None,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Write the graph as nodes.csv and edges.csv. A running worker is not disturbed.
 
@@ -378,7 +355,6 @@ def export_graph(
     show(
         {"out": str(out), "nodes": written, "tenants": [tenant_of(name) for name in names]},
         f"{out}: {counted(written, 'node')} of {counted(len(names), 'tenant')}",
-        as_json=as_json,
     )
 
 

@@ -11,7 +11,7 @@ import contextlib
 import importlib
 import io
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -20,7 +20,7 @@ import typer.core
 from typer.main import get_command as built
 
 from orion_recall.cli.gone import what_is_gone
-from orion_recall.cli.output import print_error
+from orion_recall.cli.output import group, print_error, printing
 from orion_recall.errors import (
     BackupError,
     EngineError,
@@ -44,7 +44,7 @@ COMMANDS = {
     "ask": ("ask:ask", "Ask what is remembered, over the bus."),
     "import": ("memory.transfer:import_memories", "Store the memories of a file, over the bus."),
     "profiles": ("setup.profiles:app", "Look at profiles and check them."),
-    "decisions": ("decisions.app:app", "Look into the decision log."),
+    "decisions": ("decisions:app", "Look into the decision log."),
     "dead": ("serving.dead:app", "Look at messages that could not be served, and put them back."),
     "console": ("console:console", "Look at decisions and memories, and ask, on pages in a browser."),
     "status": ("serving.status:status", "See how bus, record, copies and sink are doing."),
@@ -58,7 +58,7 @@ COMMANDS = {
         "Store, list, change and delete memories, check their copies, back the record up.",
     ),
     "eval": (
-        "evaluate.app:app",
+        "evaluate:app",
         "Measure recall on judged queries, compare runs, learn weights, find what to change.",
     ),
     "migrate": ("setup.files:migrate", "Apply the schema to Postgres, so that workers need no right to."),
@@ -76,16 +76,8 @@ EXTRAS: Mapping[str, str] = {
     "spacy": "spacy",
     "sentence_transformers": "transformers",
 }
-_WRONG_USE = (
-    SettingsError,
-    EngineError,
-    ProfileError,
-    ImportFileError,
-    BackupError,
-    EvaluationError,
-    InvalidMessage,
-    GraphQueryError,
-)
+_WRONG_USE = (SettingsError, EngineError, ProfileError, ImportFileError, BackupError, EvaluationError,
+              InvalidMessage, GraphQueryError)  # fmt: skip
 
 
 class LazyGroup(typer.core.TyperGroup):
@@ -109,16 +101,26 @@ class LazyGroup(typer.core.TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The command of that name, out of its own module."""
+    """The command of that name, out of its own module; it and its subcommands have --json."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     found = getattr(importlib.import_module(f"orion_recall.cli.{module}"), attribute)
-    if not isinstance(found, typer.Typer):
-        single = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-        single.command()(found)
-        found = single
-    command = built(found)
+    command = built(found if isinstance(found, typer.Typer) else _alone(found))
     command.name = name
+    (option,) = built(_alone(_takes_json)).params[:1]
+    option.expose_value = False  # `run` has looked
+    for one in getattr(command, "commands", {name: command}).values():
+        one.params.append(option)
     return command
+
+
+def _alone(function: Callable[..., object]) -> typer.Typer:
+    single = group()
+    single.command()(function)
+    return single
+
+
+def _takes_json(is_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False) -> None:
+    pass
 
 
 app = typer.Typer(
@@ -149,29 +151,29 @@ def root(
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line; its exit code."""
     before_text = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    as_json = "--json" in before_text
-    try:
-        result = built(app)(args=list(arguments) or ["--help"], prog_name="orion-recall", standalone_mode=False)
-    except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
-        result = INTERRUPTED
-    except typer.TyperException as error:
-        print_error("UsageError", _with_hint(error, before_text), as_json=as_json)
-        return error.exit_code
-    except OrionError as error:
-        print_error(type(error).__name__, str(error), as_json=as_json)
-        return USAGE if isinstance(error, _WRONG_USE) else FAILED
-    except ModuleNotFoundError as error:
-        if (error.name or "orion_recall").startswith("orion_recall"):
-            raise
-        extra = EXTRAS.get((error.name or "").partition(".")[0], "embedded")
-        print_error("SettingsError", f"{error.name} is not installed: {install_hint(extra)}", as_json=as_json)
-        return USAGE
-    except OSError as error:
-        what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
-        print_error(type(error).__name__, what, as_json=as_json)
-        return FAILED
-    if result == INTERRUPTED:  # typer makes it out of a KeyboardInterrupt, too
-        print_error("Interrupted", "interrupted", as_json=as_json)
+    with printing(json="--json" in before_text):
+        try:
+            result = built(app)(args=list(arguments) or ["--help"], prog_name="orion-recall", standalone_mode=False)
+        except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
+            result = INTERRUPTED
+        except typer.TyperException as error:
+            print_error(_with_hint(error, before_text), "UsageError")
+            return error.exit_code
+        except OrionError as error:
+            print_error(str(error), type(error).__name__)
+            return USAGE if isinstance(error, _WRONG_USE) else FAILED
+        except ModuleNotFoundError as error:
+            if (error.name or "orion_recall").startswith("orion_recall"):
+                raise
+            extra = EXTRAS.get((error.name or "").partition(".")[0], "embedded")
+            print_error(f"{error.name} is not installed: {install_hint(extra)}", "SettingsError")
+            return USAGE
+        except OSError as error:
+            what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+            print_error(what, type(error).__name__)
+            return FAILED
+        if result == INTERRUPTED:  # typer makes it out of a KeyboardInterrupt, too
+            print_error("interrupted", "Interrupted")
     return result if isinstance(result, int) else OK
 
 

@@ -1,4 +1,7 @@
-"""Output of commands: results on standard output, as text or JSON; notes and errors on standard error."""
+"""Output of commands: results on standard output, as text or JSON; notes and errors on standard error.
+
+`printing` says which: no command asks for it.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,36 @@ import math
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, is_dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Annotated, Any, TextIO, TypeAlias, cast
+from typing import Any, TextIO, TypeAlias, cast
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from orion_recall.errors import OrionError
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-
+# Whether the command line that runs has --json.
+_JSON: ContextVar[bool] = ContextVar("json", default=False)
 # Of a table that goes into a file or a pipe.
 _WIDTH_WITHOUT_TERMINAL = 100
 _GAP = 2
+_NOTHING: tuple[object, ...] = (None, "", (), [], {})
 
 
 def console(*, width: int = _WIDTH_WITHOUT_TERMINAL) -> Console:
@@ -40,9 +53,24 @@ def notes() -> Console:
     return _Console(sys.stderr, _WIDTH_WITHOUT_TERMINAL)
 
 
-def for_people(*, as_json: bool) -> bool:
+@contextlib.contextmanager
+def printing(*, json: bool) -> Generator[None]:
+    """Commands print JSON in the block, or text."""
+    before = _JSON.set(json)
+    try:
+        yield
+    finally:
+        _JSON.reset(before)
+
+
+def wants_json() -> bool:
+    """Whether JSON is asked for."""
+    return _JSON.get()
+
+
+def for_people() -> bool:
     """Whether a program that goes on running writes lines for people: on a terminal, unless JSON is asked for."""
-    return not as_json and sys.stdout.isatty()
+    return not wants_json() and sys.stdout.isatty()
 
 
 def print_json(value: object, *, one_line: bool = False) -> None:
@@ -50,9 +78,9 @@ def print_json(value: object, *, one_line: bool = False) -> None:
     print(json.dumps(plain(value), indent=None if one_line else 2), flush=True)
 
 
-def print_error(kind: str, message: str, *, as_json: bool) -> None:
-    """`error: …` on standard error; with `as_json` also `{"error": …}` on standard output."""
-    if as_json:
+def print_error(message: str, kind: str | None = None) -> None:
+    """`error: …` on standard error; of a `kind`, and where JSON is asked for, `{"error": …}` on standard output."""
+    if kind is not None and wants_json():
         with contextlib.suppress(OSError):  # it may be what there is to tell: a full disk
             print_json({"error": {"type": kind, "message": message}})
     print(f"error: {visible(message)}", file=sys.stderr)
@@ -96,6 +124,11 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else plural}"
 
 
+def moment_of(seconds: float | None) -> datetime | None:
+    """The time of so many seconds since 1970."""
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
 def duration(seconds: float) -> str:
     """About how long, in the unit that one would say: 3 s, 5 min, 2 h, 9 days."""
     for unit, size in (("days", 2 * 86_400), ("h", 2 * 3600), ("min", 120)):
@@ -104,83 +137,79 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def group(told: str | None = None) -> typer.Typer:
+    """A group of commands with that help; without any a command that stands alone."""
+    return typer.Typer(help=told, add_completion=False, rich_markup_mode="markdown")
+
+
 Shown: TypeAlias = "Table | Padding | Text | str"
+
+
+class Remark(str):
+    """A line of what is shown that goes to standard error."""
+
+    __slots__ = ()
 
 
 class NotFound(OrionError):
     """Nothing has the name or id that a command was given: exit code 1."""
 
 
-def show(value: object, *shown: Shown, as_json: bool, remarks: Iterable[str | None] = ()) -> None:
-    """What a command gives: the value with `as_json`, else what is shown of it, and then the remarks."""
-    if as_json:
+def show(value: object, *shown: Shown, remarks: Iterable[str | None] = ()) -> None:
+    """What a command gives: the value where JSON is asked for, else what is shown of it, and then the remarks."""
+    if wants_json():
         print_json(value)
         return
-    for part in shown:
-        prose(part) if isinstance(part, str) else console().print(part)
-    for remark in filter(None, remarks):
-        note(remark)
+    for part in (*shown, *map(Remark, filter(None, remarks))):
+        if isinstance(part, str):
+            prose(part, notes() if isinstance(part, Remark) else None)
+        else:
+            console().print(part, soft_wrap=isinstance(part, Text))
 
 
 def listed(
-    value: object, columns: Iterable[str], rows: Sequence[Sequence[object]], *, as_json: bool,
-    nothing: str | None = None, remarks: Iterable[str | None] = (),
+    value: object, columns: Iterable[str], rows: Sequence[Sequence[object]], *, nothing: str | None = None,
+    remarks: Iterable[str | None] = (),
 ) -> None:  # fmt: skip
     """As `show`, a table of the rows; without any the remark `nothing`."""
-    shown = [table(columns, rows)] if rows else []
-    show(value, *shown, as_json=as_json, remarks=(None if rows else nothing, *remarks))
+    show(value, *([table(columns, rows)] if rows else []), remarks=(None if rows else nothing, *remarks))
 
 
-def report(value: Mapping[str, Any], *, as_json: bool, remarks: Iterable[str | None] = ()) -> None:
+def report(value: Mapping[str, Any]) -> None:
     """As `show`, the document itself."""
-    show(value, *document(value), as_json=as_json, remarks=remarks)
+    show(value, *document(value))
 
 
 def document(value: Mapping[str, Any]) -> Iterator[Shown]:
     """A document's values in lines, then a table for each list of objects."""
-    tables = {name: objects for name, one in value.items() if (objects := _objects(one))}
-    single = [
-        (name, one) for name, one in value.items() if name not in tables and one not in (None, "", (), [], {})
-    ]
-    if single:
-        yield pairs((name.replace("_", " "), _cell(one)) for name, one in single)
+    given = {name: one for name, one in value.items() if one not in _NOTHING}
+    tables = {name: objects for name, one in given.items() if (objects := _objects(one))}
+    if single := [(name.replace("_", " "), _cell(one)) for name, one in given.items() if name not in tables]:
+        yield pairs(single)
     for name, objects in tables.items():
-        columns = list(dict.fromkeys(key for one in objects for key in one))
-        kept = [key for key in columns if any(one.get(key) not in (None, "", (), [], {}) for one in objects)]
+        columns = dict.fromkeys(key for one in objects for key in one)
+        kept = [key for key in columns if any(one.get(key) not in _NOTHING for one in objects)]
         rows = [[_cell(one.get(key)) for key in kept] for one in objects]
         yield table([key.replace("_", " ") for key in kept], rows, title=f"\n{name.replace('_', ' ')}")
 
 
-def _objects(value: Any) -> list[Mapping[str, Any]]:
+def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
     if isinstance(value, Mapping):
-        named = cast("Mapping[str, Any]", value).items()
-        return (
-            [{"": name, **one} for name, one in named] if all(isinstance(one, Mapping) for _, one in named) else []
-        )
-    if isinstance(value, list | tuple) and all(isinstance(one, Mapping) for one in cast("list[Any]", value)):
-        return list(cast("list[Mapping[str, Any]]", value))
-    return []
+        named = cast("Mapping[str, Any]", value)
+        value = [{"": name, **one} if isinstance(one, Mapping) else one for name, one in named.items()]
+    found = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else ()
+    return found if all(isinstance(one, Mapping) for one in found) else ()
 
 
 def _cell(value: Any) -> object:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {visible(one)}" for name, one in cast("Mapping[str, Any]", value).items())
-    if isinstance(value, list | tuple):
-        return ", ".join(visible(one) for one in cast("list[Any]", value))
-    return value
+    return ", ".join(map(visible, cast("list[Any]", value))) if isinstance(value, list | tuple) else value
 
 
 def limited(count: int, limit: int, what: str) -> str | None:
     """The remark that more was found than is shown."""
     return f"limited to {counted(limit, what)}: --limit shows more" if count > limit else None
-
-
-def say(what: str, value: str, error: str | None = None) -> None:
-    """One line of a report, with what is wrong in red."""
-    line = Text(f"{what:12} {visible(value)}")
-    if error:
-        line.append(f"  {visible(error)}", style="red")
-    console().print(line, soft_wrap=True)
 
 
 def prose(text: str, out: Console | None = None) -> None:
@@ -211,6 +240,30 @@ def progress(what: str) -> Generator[Callable[[int, int], None]]:
     with bars() as shown:
         bar = shown.add_task(what, total=None)
         yield lambda done, total: shown.update(bar, completed=done, total=total or None)
+
+
+class RunBars:
+    """Progress as bars, one for each part of it."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._bars = shown
+        self._task: TaskID | None = None
+
+    def begins(self, what: str, total: int) -> None:
+        if self._task is not None:
+            self._bars.update(self._task, visible=False)
+        self._task = self._bars.add_task(what, total=total)
+
+    def advanced(self, done: int) -> None:
+        if self._task is not None:
+            self._bars.update(self._task, completed=done)
+
+
+@contextlib.contextmanager
+def progress_bars() -> Generator[RunBars]:
+    """Bars of what has several parts."""
+    with bars() as shown:
+        yield RunBars(shown)
 
 
 def heading(text: str) -> Text:

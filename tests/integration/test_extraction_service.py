@@ -12,12 +12,10 @@ import pytest
 from executor import until
 from redis.asyncio import Redis
 from serving import caught_up
-from typer.testing import CliRunner
 
-from orion_recall.cli.memory.app import app
+from orion_recall.cli.main import run
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.errors import SettingsError
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool
 from orion_recall.serving.service import Service
@@ -58,6 +56,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
     prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("ORION_LLM_API_KEY", KEY)
     settings = Settings.read(
@@ -102,34 +101,34 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
 
         # By command: made due again, and falling back this time.
         chat.behave("refusing")
-        run = CliRunner()
         monkeypatch.setenv("ORION_POSTGRES_DSN", database)
         monkeypatch.setenv("ORION_REDIS_URL", bus_alone.redis_url)
         monkeypatch.setenv("ORION_PREFIX", prefix)
-        queued = await asyncio.to_thread(run.invoke, app, ["extract", "--id", "b", "--with", "llm"])
-        assert queued.exit_code == 0, queued.output
-        nobody = await asyncio.to_thread(run.invoke, app, ["extract", "--id", "b", "--with", "spacy"])
-        assert isinstance(nobody.exception, SettingsError)
-        assert "no running worker extracts with spacy (they have light and llm)" in str(nobody.exception)
-        assert "ORION_EXTRACTOR=spacy" in str(nobody.exception)
+
+        async def memory(*arguments: str) -> tuple[int, str, str]:
+            code = await asyncio.to_thread(run, ["memory", *arguments])
+            return code, *capsys.readouterr()
+
+        assert (await memory("extract", "--id", "b", "--with", "llm"))[0] == 0
+        code, _, nobody = await memory("extract", "--id", "b", "--with", "spacy")
+        assert code == 2
+        assert "no running worker extracts with spacy (they have light and llm)" in nobody
+        assert "ORION_EXTRACTOR=spacy" in nobody
 
         async def fell_back() -> bool:
             return (await Record(pool).get("default", ["b"]))["b"].extraction_note is not None
 
         await until(fell_back, "the memory fell back")
-        shown = await asyncio.to_thread(run.invoke, app, ["show", "b"])
-        assert "light" in shown.output
-        assert "Mira works at Fjord-Labs" in " ".join(shown.output.split())
+        _, shown, _ = await memory("show", "b")
+        assert "light" in shown
+        assert "Mira works at Fjord-Labs" in " ".join(shown.split())
         chat.behave()
-        again = await asyncio.to_thread(run.invoke, app, ["extract", "--fallen-back", "--with", "llm", "--json"])
-        assert '"due": 1' in again.output
+        _, again, _ = await memory("extract", "--fallen-back", "--with", "llm", "--json")
+        assert '"due": 1' in again
 
         async def mended() -> bool:
             return (await Record(pool).get("default", ["b"]))["b"].extraction_note is None
 
         await until(mended, "the memory is the llm's again")
-        missing = await asyncio.to_thread(
-            run.invoke, app, ["extract", "--id", "nobody", "--json"], standalone_mode=False
-        )
-        assert '"missing": [' in missing.output
-        assert (missing.return_value, '"due": 0' in missing.output) == (1, True)
+        code, missing, _ = await memory("extract", "--id", "nobody", "--json")
+        assert (code, '"missing": [' in missing, '"due": 0' in missing) == (1, True, True)

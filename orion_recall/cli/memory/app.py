@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import typer
+from orion_recall.cli.memory import copies, forget, record, transfer, write
+from orion_recall.cli.output import group
 
-from orion_recall.cli.memory import browse, copies, forget, names, transfer, write
-
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode="markdown",
-    help="""Store, list, change and delete memories, check their copies, back the record up.
+app = group("""Store, list, change and delete memories, check their copies, back the record up.
 
     Example: `orion-recall memory remember "The crane is repaired." --speaker Ana`
-    """,
-)
+    """)
 for _name, _command in {
-    "list": browse.list_memories,
-    "show": browse.show_memory,
+    "list": record.list_memories,
+    "show": record.show_memory,
     "remember": write.remember,
     "store": write.store_memory,
     "update": write.update_memory,
@@ -24,10 +19,10 @@ for _name, _command in {
     "delete": write.delete_memories,
     "deleteq": write.delete_matching,
     "forget": forget.forget_memories,
-    "history": browse.show_history,
-    "succeeds": browse.set_succession,
-    "extract": names.extract_memories,
-    "merge": names.merge_names,
+    "history": record.show_history,
+    "succeeds": record.set_succession,
+    "extract": record.extract_memories,
+    "merge": record.merge_names,
     "check": copies.check_copies,
     "rebuild": copies.rebuild_copies,
     "export": transfer.export_memories,

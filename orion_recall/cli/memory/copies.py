@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from orion_recall.cli.addresses import DataFolder, dsn_of, find, open_postgres, with_record
-from orion_recall.cli.output import JsonFlag, counted, duration, progress, show
+from orion_recall.cli.addresses import DataFolder, dsn_of, find, record_of
+from orion_recall.cli.output import counted, duration, progress, show
 from orion_recall.engines.lock import held_by
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.index.qdrant.index import QdrantIndex
@@ -120,7 +120,6 @@ class OwnCopies:
 def check_copies(
     repair: Annotated[bool, typer.Option("--repair", help="Write what differs again, from the record.")] = False,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Compare every copy of index and graph with the record.
 
@@ -134,21 +133,15 @@ def check_copies(
     settings = find(data)
     found = asyncio.run(_check(settings, "repair" if repair else "check"))
     ok = all(one["ok"] for one in found if not one.get("gone"))
-    show(
-        {"ok": ok, "copies": found},
-        *map(_checked_line, found),
-        as_json=as_json,
-        remarks=[] if found else ["there is no copy of index or graph yet: a worker makes them"],
-    )
+    nothing = None if found else "there is no copy of index or graph yet: a worker makes them"
+    show({"ok": ok, "copies": found}, *map(_checked_line, found), remarks=[nothing])
     return 0 if ok else 1
 
 
 async def _check(settings: Settings, task: Task) -> list[Done]:
-    async with contextlib.AsyncExitStack() as stack:
-        settings = await with_record(settings, stack)
-        pool = await stack.enter_async_context(open_postgres(settings))
-        told = stack.enter_context(progress("repairing" if task == "repair" else "checking"))
-        return [await _checked(one, task, told) for one in await OwnCopies(settings, pool).every()]
+    async with record_of(settings) as (settings, pool):
+        with progress("repairing" if task == "repair" else "checking") as told:
+            return [await _checked(one, task, told) for one in await OwnCopies(settings, pool).every()]
 
 
 async def _checked(known: KnownCopy, task: Task, told: Progress) -> Done:
@@ -181,7 +174,6 @@ def _checked_line(one: Done) -> str:
 def rebuild_copies(
     kind: Annotated[Literal["index", "graph"] | None, typer.Argument(help="Only this one (default: both).")] = None,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Rebuild index and graph from the record, next to the ones in use, and swap them in.
 
@@ -197,16 +189,13 @@ def rebuild_copies(
     """
     settings = find(data)
     done = asyncio.run(_rebuild(settings, [kind] if kind is not None else list(KINDS)))
-    show(done, *map(_rebuilt_line, done), as_json=as_json)
+    show(done, *map(_rebuilt_line, done))
     return 1 if any(one.get("left") for one in done) else 0
 
 
 async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
-    async with contextlib.AsyncExitStack() as stack:
-        settings = await with_record(settings, stack)
-        pool = await stack.enter_async_context(open_postgres(settings))
-        own = OwnCopies(settings, pool)
-        done: list[Done] = []
+    async with record_of(settings) as (settings, pool):
+        own, done = OwnCopies(settings, pool), list[Done]()
         for kind in kinds:
             with progress(f"the {kind}") as told:
                 rebuilt = _on_server if own.is_server(kind) else _rebuilt
@@ -232,13 +221,9 @@ async def _rebuilt(settings: Settings, own: OwnCopies, kind: str, told: Progress
     folder, least = own.folder(kind), settings.min_free_bytes
     if kind == "index":
         async with open_embedder(settings) as embedder:
+            sparse = SparseEncoder(settings.keyword_weights)
             state, position = await reembed(
-                own.record,
-                folder,
-                embedder,
-                SparseEncoder(settings.keyword_weights),
-                min_free_bytes=least,
-                advanced=told,
+                own.record, folder, embedder, sparse, min_free_bytes=least, advanced=told
             )
     else:
         state, position = await rebuild_graph(own.record, folder, min_free_bytes=least, advanced=told)

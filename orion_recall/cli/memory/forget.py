@@ -13,7 +13,7 @@ from rich.progress import SpinnerColumn, TextColumn
 from orion_recall.cli.addresses import Actor, DataFolder, dsn_of, find, open_bus, open_postgres, with_engines
 from orion_recall.cli.memory.copies import OwnCopies
 from orion_recall.cli.memory.write import Yes, confirmed
-from orion_recall.cli.output import JsonFlag, bars, counted, note, show, table
+from orion_recall.cli.output import bars, counted, note, show, table
 from orion_recall.errors import SettingsError
 from orion_recall.memory.forget.record import Kind, Place, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting
@@ -41,7 +41,6 @@ def forget_memories(
     yes: Yes = False,
     actor: Actor = None,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Forget memories for good: everywhere, and in the files.
 
@@ -54,7 +53,7 @@ def forget_memories(
     """
     settings = find(data)
     target = _target(settings, ids, person=person, session=session, user=user, tenant=tenant)
-    return asyncio.run(_forget(settings, target, actor, dry_run=dry_run, yes=yes, as_json=as_json))
+    return asyncio.run(_forget(settings, target, actor, dry_run=dry_run, yes=yes))
 
 
 def _target(settings: Settings, ids: list[str] | None, *, tenant: str | None, **others: str | None) -> Target:
@@ -77,9 +76,7 @@ def _target(settings: Settings, ids: list[str] | None, *, tenant: str | None, **
     return Target.of(named[name], whose, *(value if name == "id" else value.strip() for value in values))
 
 
-async def _forget(
-    settings: Settings, target: Target, actor: str | None, *, dry_run: bool, yes: bool, as_json: bool
-) -> int:
+async def _forget(settings: Settings, target: Target, actor: str | None, *, dry_run: bool, yes: bool) -> int:
     async with contextlib.AsyncExitStack() as stack:
         settings, own_bus = await with_engines(settings, stack)
         pool = await stack.enter_async_context(open_postgres(settings))
@@ -97,7 +94,7 @@ async def _forget(
             count, ids, _ = await forgetting.record.count()
             whose = f"{target.kind} {', '.join(target.values) or target.tenant}"
             question = f"forget {counted(count, 'memory')} of {whose}? It cannot be undone."
-            if not confirmed(question, ids[:_SHOWN], count, as_json=as_json):
+            if not confirmed(question, ids[:_SHOWN], count):
                 note("nothing was forgotten")
                 return 1
         report = await (forgetting.dry_run() if dry_run else forgetting.run(actor))
@@ -106,7 +103,6 @@ async def _forget(
     show(
         report,
         table(("place", went, "remains", "until"), places),
-        as_json=as_json,
         remarks=[
             *(f"left to do: {one}" for one in report.unfinished),
             "run the same command again to finish it" if report.unfinished else None,

@@ -16,10 +16,10 @@ import typer
 from rich.progress import Progress
 
 from orion_recall.atomic_file import whole_file
-from orion_recall.cli.addresses import DataFolder, bus_of, dsn_of, find, find_started, open_postgres, with_record
+from orion_recall.cli.addresses import DataFolder, bus_of, dsn_of, find, find_started, open_postgres, record_of
 from orion_recall.cli.memory.copies import KINDS
 from orion_recall.cli.options import with_fields, with_times
-from orion_recall.cli.output import JsonFlag, bars, counted, duration, note, print_json, progress, show
+from orion_recall.cli.output import Remark, bars, counted, duration, note, progress, show
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryWhereV1
 from orion_recall.errors import ImportFileError, RecordError
@@ -51,7 +51,6 @@ def import_memories(
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until index and graph have it.")] = True,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Store the memories of a file, over the bus.
 
@@ -76,15 +75,14 @@ def import_memories(
             note("what was acknowledged is stored: run it again, and the rest is stored, too")
             raise
     advice = list(_on_copies(waited)) if waited is not None else []
-    counts = ("file", "read", "stored", "unchanged", "conflict", "rejected")
+    names = ("file", "read", "stored", "unchanged", "conflict", "rejected", "position")
     value = {
-        **{name: getattr(summary, name) for name in counts},
+        **{name: getattr(summary, name) for name in names},
         "problems": [{"file": one.file, "line": one.line, "reason": one.reason} for one in summary.problems],
-        "position": summary.position,
         "copies": copies,
         "behind": [_as_found(copy, waited.position) for copy in waited.lagging] if waited else [],
         "gone": [_as_found(copy, waited.position) for copy in waited.gone] if waited else [],
-        "missing": list(waited.missing) if waited else [],
+        "missing": waited.missing if waited else (),
         "advice": advice,
     }
     remarks = [*map(str, summary.problems[:_SHOWN_PROBLEMS])]
@@ -92,7 +90,7 @@ def import_memories(
         remarks.append(f"… and {more} more (--json gives a hundred)")
     if copies == "unknown":
         remarks.append("index and graph follow (set ORION_POSTGRES_DSN to wait for them)")
-    show(value, summary.describe(), as_json=as_json, remarks=remarks)
+    show(value, summary.describe(), remarks=remarks)
     for remark in advice:
         note(remark)
     if summary.rejected or summary.conflict:
@@ -155,13 +153,8 @@ async def _wait(settings: Settings, position: int, shown: Progress) -> Waited:
 
 
 def _as_found(copy: CopyPosition, position: int) -> dict[str, object]:
-    return {
-        "copy": copy.copy,
-        "kind": copy.kind,
-        "position": copy.position,
-        "behind": position - copy.position,
-        "silent_s": round(copy.silent_s, 1),
-    }
+    told = {name: getattr(copy, name) for name in ("copy", "kind", "position")}
+    return {**told, "behind": position - copy.position, "silent_s": round(copy.silent_s, 1)}
 
 
 def _on_copies(waited: Waited) -> Iterator[str]:
@@ -192,7 +185,6 @@ def export_memories(
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
     fields: Any = None,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Write memories as JSON lines, which `import` reads.
 
@@ -203,23 +195,21 @@ def export_memories(
     settings = find(data)
     where = MemoryWhereV1.model_validate(given) if (given := with_times(fields)) else None
     count = asyncio.run(_export(settings, file, tenant, where))
-    if as_json and file != "-":
-        print_json({"file": file, "memories": count})
-    else:
+    if file == "-":  # where the memories are
         note(counted(count, "memory"))
+    else:
+        show({"file": file, "memories": count}, Remark(counted(count, "memory")))
 
 
 async def _export(settings: Settings, file: str, tenant: str | None, where: MemoryWhereV1 | None) -> int:
-    async with contextlib.AsyncExitStack() as stack:
-        settings = await with_record(settings, stack)
-        reader = RecordReader(await stack.enter_async_context(open_postgres(settings)))
-        told = stack.enter_context(progress("exporting"))
-        total, done = await reader.count(tenant, where), 0
-        write = stack.enter_context(_output(file))
-        async for lines in reader.exported(tenant, where):
-            write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
-            done += len(lines)
-            told(done, max(done, total))
+    async with record_of(settings) as (_, pool):
+        reader, done = RecordReader(pool), 0
+        total = await reader.count(tenant, where)
+        with progress("exporting") as told, _output(file) as write:
+            async for lines in reader.exported(tenant, where):
+                write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+                done += len(lines)
+                told(done, max(done, total))
         return done
 
 
@@ -239,7 +229,6 @@ def back_up_record(
     target: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A new file.")],
     with_decisions: Annotated[bool, typer.Option("--with-decisions", help="Include the decision log.")] = False,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Back up the whole record: memories with versions and history, and what belongs to them.
 
@@ -252,17 +241,15 @@ def back_up_record(
     settings = find(data)
 
     async def run() -> Manifest:
-        async with contextlib.AsyncExitStack() as stack:
-            found = await with_record(settings, stack)
+        async with record_of(settings) as (found, _):
             return await back_up(dsn_of(found), target, with_decisions=with_decisions)
 
-    _show_manifest(asyncio.run(run()), str(target), {"target": target}, as_json=as_json)
+    _show_manifest(asyncio.run(run()), str(target), {"target": target})
 
 
 def restore_record(
     source: Annotated[Path, typer.Argument(metavar="FILE.zip", help="A backup made by `memory backup`.")],
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Restore a backup into a record that is empty.
 
@@ -276,22 +263,17 @@ def restore_record(
     settings = find(data)
 
     async def run() -> Manifest:
-        async with contextlib.AsyncExitStack() as stack:
-            return await restore(dsn_of(await with_record(settings, stack, new=True)), source)
+        async with record_of(settings, new=True) as (found, _):
+            return await restore(dsn_of(found), source)
 
-    _show_manifest(asyncio.run(run()), "restored", {"source": source}, as_json=as_json)
+    _show_manifest(asyncio.run(run()), "restored", {"source": source})
     for folder in (settings.data_dir / kind for kind in KINDS):
         if folder.exists():
             note(f"{folder} belongs to another record: delete it, and a worker builds it from this one")
 
 
-def _show_manifest(manifest: Manifest, what: str, more: dict[str, Any], *, as_json: bool) -> None:
+def _show_manifest(manifest: Manifest, what: str, more: dict[str, Any]) -> None:
     tables = {table.name: table.rows for table in manifest.tables}
-    value = {
-        "made_at": manifest.made_at,
-        "record": manifest.record,
-        "position": manifest.position,
-        "tables": tables,
-    }
+    value = {name: getattr(manifest, name) for name in ("made_at", "record", "position")}
     rows = ", ".join(f"{rows} {name}" for name, rows in tables.items())
-    show(value | more, f"{what}: {rows}", as_json=as_json)
+    show({**value, "tables": tables, **more}, f"{what}: {rows}")

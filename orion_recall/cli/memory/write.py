@@ -16,9 +16,9 @@ import typer
 from pydantic import BaseModel
 
 from orion_recall.cli.addresses import DataFolder, Tenant, Timeout, find, open_client
-from orion_recall.cli.memory.browse import MemoryId
+from orion_recall.cli.memory.record import MemoryId
 from orion_recall.cli.options import kind_of, moment, with_fields
-from orion_recall.cli.output import JsonFlag, counted, note, print_error, print_json, show
+from orion_recall.cli.output import Remark, counted, note, print_error, show, wants_json
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryDeleteV1, MemoryReceiptV1, MemoryUpdateV1, MemoryV1, MemoryWhereV1
 from orion_recall.errors import SettingsError
@@ -53,7 +53,6 @@ def remember(
     undated: Annotated[bool, typer.Option("--undated", help="Store it without a date, not as said now.")] = False,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Remember a sentence, and print its id.
 
@@ -70,11 +69,10 @@ def remember(
     is_other = receipt.conflict and "was deleted" not in (receipt.results[0].reason or "")
     known = is_other or receipt.unchanged
     if not known and (receipt.error is not None or not receipt.stored):
-        return say(receipt, as_json=as_json)
+        return say(receipt)
     if known:
         note("it was remembered before")
-    value = {"id": memory["id"]} | receipt.model_dump(mode="json", exclude_unset=True)
-    show(value, memory["id"], as_json=as_json)
+    show({"id": memory["id"]} | receipt.model_dump(mode="json", exclude_unset=True), memory["id"])
     return 0
 
 
@@ -91,7 +89,6 @@ def store_memory(
     tenant: Tenant = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Store one memory.
 
@@ -102,7 +99,7 @@ def store_memory(
     """
     given = {"id": memory_id, "text": text, "tenant": tenant, **fields_of(sets)}
     memory = {name: value for name, value in given.items() if value is not None}
-    return say(send(find(data), lambda client: client.store([memory], timeout_s=timeout)), as_json=as_json)
+    return say(send(find(data), lambda client: client.store([memory], timeout_s=timeout)))
 
 
 @_of_change
@@ -114,7 +111,6 @@ def update_memory(
     message: Any = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Change a memory; what it said before stays in its history, and is not recalled any more.
 
@@ -126,8 +122,7 @@ def update_memory(
     if not patch:
         raise SettingsError("there is nothing to change: give --text or --set FIELD=VALUE")
     patch |= {"id": memory_id} | ({} if version is None else {"expected_version": version})
-    receipt = send(find(data), lambda client: client.update([patch], timeout_s=timeout, **message))
-    return say(receipt, as_json=as_json)
+    return say(send(find(data), lambda client: client.update([patch], timeout_s=timeout, **message)))
 
 
 @_of_delete
@@ -136,7 +131,6 @@ def delete_memories(
     message: Any,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Delete memories. Recalls no longer find them, and their ids stay taken.
 
@@ -145,8 +139,7 @@ def delete_memories(
 
     Example: `orion-recall memory delete m-1 m-2 --reason "said by mistake"`
     """
-    receipt = send(find(data), lambda client: client.delete(ids, timeout_s=timeout, **message))
-    return say(receipt, as_json=as_json)
+    return say(send(find(data), lambda client: client.delete(ids, timeout_s=timeout, **message)))
 
 
 @_of_change
@@ -157,7 +150,6 @@ def update_matching(
     message: Any = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Change every memory that meets all conditions.
 
@@ -169,7 +161,7 @@ def update_matching(
     fields: dict[str, Any] = {"where": conditions_of(where), "set": fields_of(sets), **message}
     if not fields["set"]:
         raise SettingsError("there is nothing to change: give --set FIELD=VALUE")
-    return _change_matching("update", fields, timeout, data, yes=yes, as_json=as_json)
+    return _change_matching("update", fields, timeout, data, yes=yes)
 
 
 @_of_delete
@@ -179,7 +171,6 @@ def delete_matching(
     message: Any = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Delete every memory that meets all conditions.
 
@@ -189,12 +180,10 @@ def delete_matching(
     Example: `orion-recall memory deleteq --where "text=gearbox crane" --where until=P30D`
     """
     fields: dict[str, Any] = {"where": conditions_of(where), **message}
-    return _change_matching("delete", fields, timeout, data, yes=yes, as_json=as_json)
+    return _change_matching("delete", fields, timeout, data, yes=yes)
 
 
-def _change_matching(
-    what: str, fields: dict[str, Any], timeout_s: float, data: Path | None, *, yes: bool, as_json: bool
-) -> int:
+def _change_matching(what: str, fields: dict[str, Any], timeout_s: float, data: Path | None, *, yes: bool) -> int:
     settings = find(data)
 
     async def change(client: RecallClient, expected_count: int | None) -> MemoryReceiptV1:
@@ -203,15 +192,13 @@ def _change_matching(
 
     found = send(settings, lambda client: change(client, None))
     if found.error is not None:
-        return say(found, as_json=as_json)
-    count = found.matched or 0
-    ids = [one.id or "" for one in found.results]
-    if not count or not (yes or confirmed(f"{what} {counted(count, 'memory')}?", ids, count, as_json=as_json)):
-        if as_json:
-            print_json({"matched": 0})
-        note(f"no memory was {what}d")
-        return 1
-    return say(send(settings, lambda client: change(client, found.matched)), as_json=as_json)
+        return say(found)
+    count, ids = found.matched or 0, [one.id or "" for one in found.results]
+    if count and (yes or confirmed(f"{what} {counted(count, 'memory')}?", ids, count)):
+        return say(send(settings, lambda client: change(client, count)))
+    show({"matched": 0})
+    note(f"no memory was {what}d")
+    return 1
 
 
 def send(settings: Settings, work: Callable[[RecallClient], Awaitable[MemoryReceiptV1]]) -> MemoryReceiptV1:
@@ -223,26 +210,25 @@ def send(settings: Settings, work: Callable[[RecallClient], Awaitable[MemoryRece
     return asyncio.run(run())
 
 
-def say(receipt: MemoryReceiptV1, *, as_json: bool) -> int:
+def say(receipt: MemoryReceiptV1) -> int:
     """Prints the receipt. The exit code is 1 where something was not done."""
     counts = Counter(one.status for one in receipt.results)
     line = ", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing to do"
     if receipt.pending:
         line += "; some copies of index and graph do not have it yet, and workers leave it out until then"
     reasons = [f"{one.id}: {one.status}: {one.reason}" for one in receipt.results if one.reason is not None]
-    value = receipt.model_dump(mode="json", exclude_unset=True)
-    if receipt.error is None:
-        show(value, line, as_json=as_json, remarks=reasons)
-    else:
-        show(value, as_json=as_json)
-        print_error(receipt.error.type, f"{receipt.error.type}: {receipt.error.message}", as_json=False)
-        return 1
-    return 1 if receipt.conflict or receipt.rejected or receipt.missing else 0
+    show(
+        receipt.model_dump(mode="json", exclude_unset=True),
+        *([] if receipt.error else [line, *map(Remark, reasons)]),
+    )
+    if receipt.error is not None:
+        print_error(f"{receipt.error.type}: {receipt.error.message}")
+    return 1 if receipt.error or receipt.conflict or receipt.rejected or receipt.missing else 0
 
 
-def confirmed(question: str, ids: Sequence[str], count: int, *, as_json: bool) -> bool:
+def confirmed(question: str, ids: Sequence[str], count: int) -> bool:
     """The answer at a terminal, with the first ids that it is about; SettingsError where nobody can be asked."""
-    if as_json:
+    if wants_json():
         raise SettingsError(f"{question} With --json nobody is asked: give --yes")
     for one in ids[:_SHOWN]:
         note(one)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.bus.signing.keys import read_key
 from orion_recall.cli.addresses import DataFolder, find, open_bus
-from orion_recall.cli.output import JsonFlag, NotFound, counted, listed, note, report, show
+from orion_recall.cli.output import NotFound, counted, group, listed, note, report, show
 from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
@@ -41,17 +41,13 @@ _READ_AS: dict[Kind, tuple[str, type[BaseModel]]] = {
     "feedback": (FEEDBACK_KIND, RecallFeedbackV1),
 }
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode="markdown",
-    help="""Look at messages that could not be served, and put them back.
+app = group("""Look at messages that could not be served, and put them back.
 
     A message becomes a dead letter when it is malformed, or when it was delivered several times without an answer.
     Its sender got an error reply; a message that is put back is served, and answered, once more.
 
     Example: `orion-recall dead list`, then `orion-recall dead requeue 1795302643570-0`
-    """,
-)
+    """)
 
 
 @app.command("list")
@@ -59,7 +55,6 @@ def list_letters(
     of: Of = "queries",
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Dead letters at most.")] = 20,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """List the newest dead letters, each with its reason.
 
@@ -70,7 +65,6 @@ def list_letters(
         {"letters": [_as_json(letter) for letter in letters]},
         ("at (UTC)", "id", "correlation id", "reason"),
         [(_moment(letter.id), letter.id, letter.correlation_id, letter.reason[:160]) for letter in letters],
-        as_json=as_json,
         nothing="there are no dead letters",
     )
 
@@ -80,7 +74,6 @@ def show_letter(
     letter_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
     of: Of = "queries",
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Show one dead letter: the message as it arrived, and the reason.
 
@@ -89,7 +82,7 @@ def show_letter(
     letter = _with_letters(find(data), of, lambda dead: dead.get(letter_id))
     if letter is None:
         raise NotFound(f"there is no dead letter {letter_id!r}")
-    report(_as_json(letter), as_json=as_json)
+    report(_as_json(letter))
 
 
 @app.command("requeue")
@@ -98,7 +91,6 @@ def requeue_letters(
     every: Annotated[bool, typer.Option("--all", help="All of them, oldest first.")] = False,
     of: Of = "queries",
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Put messages back at the end of their stream, to be served again.
 
@@ -133,7 +125,7 @@ def requeue_letters(
     moved = _with_letters(settings, of, requeue)
     if not moved and letter_id is not None:
         raise NotFound(f"there is no dead letter {letter_id!r}")
-    show({"requeued": moved}, as_json=as_json, remarks=[f"{counted(len(moved), 'message')} put back"])
+    show({"requeued": moved}, remarks=[f"{counted(len(moved), 'message')} put back"])
 
 
 def _can_be_put_back(letter: DeadLetter) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Annotated, Any, cast
 
 import typer
@@ -16,7 +15,7 @@ from redis.exceptions import ResponseError
 from orion_recall.bus.connect import group_is_gone, without_secrets
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
 from orion_recall.cli.addresses import DataFolder, bus_of, dsn_without_secrets, find, open_bus, open_postgres
-from orion_recall.cli.output import JsonFlag, Shown, document, duration, note, show
+from orion_recall.cli.output import Shown, document, duration, moment_of, note, show
 from orion_recall.errors import BusUnavailable, OrionError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
 from orion_recall.postgres.pool import borrow
@@ -36,7 +35,6 @@ _NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [
 def status(
     forget: Annotated[str | None, typer.Option(metavar="COPY", help="First forget a copy that is gone.")] = None,
     data: DataFolder = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """See how bus, record, copies and sink are doing.
 
@@ -53,7 +51,7 @@ def status(
         kinds = asyncio.run(_forget(settings, forget))
         note(f"forgotten: {' and '.join(kinds)} of {forget}")
     found = asyncio.run(read_status(settings))
-    show(found, *_show(found), as_json=as_json)
+    show(found, *_show(found))
     return 0 if found["ok"] else 1
 
 
@@ -154,7 +152,7 @@ async def _postgres(settings: Settings) -> Found:
                     "kind": one.kind,
                     "position": one.position,
                     "behind": max(0, head - one.position),
-                    "last_sign_at": datetime.fromtimestamp(one.updated_at, UTC),
+                    "last_sign_at": moment_of(one.updated_at),
                     "silent_s": round(one.silent_s, 1),
                     "gone": one.is_gone,
                 }

@@ -16,8 +16,9 @@ from pydantic import SecretStr
 
 from orion_recall.bus.connect import without_secrets
 from orion_recall.cli.addresses import bus_of, dsn_without_secrets
-from orion_recall.cli.console import console_beside, load_console
-from orion_recall.cli.output import JsonFlag, document, for_people, print_json, show
+from orion_recall.cli.console import load_console
+from orion_recall.cli.output import document, for_people, print_json, show
+from orion_recall.cli.serving.status import read_status
 from orion_recall.cli.signals import StopSignals, stop_signals
 from orion_recall.decisions.log import let_analysts_in
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -94,13 +95,13 @@ def ready_of_all(workers: Sequence[Ready]) -> dict[str, Any]:
     return first | least | {"pid": os.getpid(), "broken": broken, "workers": each}
 
 
-def say_ready(headline: str, ready: Mapping[str, Any], *further: str, as_json: bool) -> None:
+def say_ready(headline: str, ready: Mapping[str, Any], *further: str) -> None:
     """That it runs: as one JSON line, or for people a headline, what is known, and further lines."""
-    if not for_people(as_json=as_json):
+    if not for_people():
         print_json(ready, one_line=True)
         return
     told = {name: value for name, value in ready.items() if name not in ("ready", "pid")}
-    show(ready, headline, *document(told), *further, as_json=False)
+    show(ready, headline, *document(told), *further)
 
 
 def up(
@@ -110,7 +111,6 @@ def up(
     ] = None,
     workers: Annotated[int, typer.Option(min=1, max=MOST, help="Workers to run, each a process.")] = 1,
     console: Annotated[bool, typer.Option("--console", help="Also serve the console.")] = False,
-    as_json: JsonFlag = False,
 ) -> None:
     """Run everything here: bus, Postgres, index, graph and a worker, or several.
 
@@ -127,10 +127,10 @@ def up(
         load_console()  # what is missing is said before anything else
     settings = Settings.read() if data is None else Settings.read(data_dir=data)
     log_to_stderr(settings.log_level)
-    asyncio.run(_up(settings, workers, console=console, as_json=as_json))
+    asyncio.run(_up(settings, workers, console=console))
 
 
-async def _up(settings: Settings, workers: int, *, console: bool, as_json: bool) -> None:
+async def _up(settings: Settings, workers: int, *, console: bool) -> None:
     await check_settings(settings)
     if console:
         load_console().check_console(settings)  # before engines start
@@ -147,7 +147,8 @@ async def _up(settings: Settings, workers: int, *, console: bool, as_json: bool)
         async with engines as running:
             running.supervise()
             found, variables = await _with_addresses(settings, running)
-            async with console_beside(found, wanted=console) as console_url:
+            beside = load_console().running_console(found, read_status) if console else contextlib.nullcontext()
+            async with beside as console_url:
                 # The embedded address holds no secret, and is to be used.
                 dsn = running.postgres_dsn if "postgres" in running.pids else dsn_without_secrets(found.dsn or "")
                 own = {"postgres_dsn": dsn, "data_dir": str(running.data_dir), "engines": running.pids}
@@ -162,7 +163,6 @@ async def _up(settings: Settings, workers: int, *, console: bool, as_json: bool)
                         "Ask from another terminal:",
                         f'  orion-recall ask "What is wrong with the crane?" --data {folder}',
                         "Ctrl-C stops everything.",
-                        as_json=as_json,
                     )
 
                 if workers == 1:
@@ -187,7 +187,6 @@ async def _with_addresses(settings: Settings, engines: EmbeddedEngines) -> tuple
 
 def worker(
     processes: Annotated[int, typer.Option(min=1, max=MOST, help="Workers to run, each a process.")] = 1,
-    as_json: JsonFlag = False,
     is_one_of_several: Annotated[bool, typer.Option(ONE_OF_SEVERAL, hidden=True)] = False,
 ) -> None:
     """Run a worker, or several, on the engines that the environment names.
@@ -203,13 +202,13 @@ def worker(
     settings = Settings.read()
     bus_of(settings)
     log_to_stderr(settings.log_level)
-    asyncio.run(_worker(settings, processes, as_json=as_json, is_one_of_several=is_one_of_several))
+    asyncio.run(_worker(settings, processes, is_one_of_several=is_one_of_several))
 
 
-async def _worker(settings: Settings, processes: int, *, as_json: bool, is_one_of_several: bool) -> None:
+async def _worker(settings: Settings, processes: int, *, is_one_of_several: bool) -> None:
     def announce(headline: str, ready: Mapping[str, Any]) -> None:
         ended = "Ctrl-C: what was taken is answered, and then it stops."
-        say_ready(f"{headline} (process {ready['pid']})", ready, ended, as_json=as_json)
+        say_ready(f"{headline} (process {ready['pid']})", ready, ended)
 
     await check_settings(settings)
     with stop_signals() as signals:

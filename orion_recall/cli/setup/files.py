@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from orion_recall.cli.addresses import dsn_of, dsn_without_secrets
-from orion_recall.cli.output import JsonFlag, counted, listed, show
+from orion_recall.cli.output import counted, group, listed, show
 from orion_recall.errors import SettingsError
 from orion_recall.postgres.schema import WORKER_ROLE, grant_worker_rights
 from orion_recall.postgres.schema import migrate as apply_schema
@@ -18,19 +18,14 @@ from orion_recall.schemas.files import write_contracts
 from orion_recall.schemas.settings_reference import as_markdown, setting_rows, unknown_variables
 from orion_recall.settings import Settings
 
-contracts = typer.Typer(
-    add_completion=False,
-    rich_markup_mode="markdown",
-    help="""Write out the contracts: schemas, AsyncAPI document, examples.
+contracts = group("""Write out the contracts: schemas, AsyncAPI document, examples.
 
     Example: `orion-recall contracts write contracts`
-    """,
-)
+    """)
 
 
 def settings(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference, for a file.")] = False,
-    as_json: JsonFlag = False,
 ) -> int:
     """List every setting, which of them are set, and names that nothing reads.
 
@@ -65,11 +60,11 @@ def settings(
         (one["variable"], "set" if one["is_set"] else "", one["default"] or "-", one["meaning"]) for one in told
     ]
     value = {"settings": told, "unknown": unknown, "error": error}
-    listed(value, columns, rows, as_json=as_json, remarks=remarks)
+    listed(value, columns, rows, remarks=remarks)
     return 0 if error is None else 2
 
 
-def migrate(as_json: JsonFlag = False) -> None:
+def migrate() -> None:
     """Apply the schema to Postgres, so that workers need no right to.
 
     ORION_POSTGRES_DSN is then a login that owns the tables, or may create them. Where there is a role
@@ -79,21 +74,20 @@ def migrate(as_json: JsonFlag = False) -> None:
     Example: `ORION_POSTGRES_DSN=postgresql://orion_owner@db/orion orion-recall migrate`
     """
     dsn = dsn_of(Settings.read())
-    applied, granted = asyncio.run(_migrate(dsn))
+
+    async def run() -> tuple[list[str], bool]:
+        return await apply_schema(dsn), await grant_worker_rights(dsn)
+
+    applied, granted = asyncio.run(run())
     without = f"there is no role {WORKER_ROLE}: workers need the rights of this login"
     show(
         {"postgres_dsn": dsn_without_secrets(dsn), "applied": applied, "worker_rights": granted},
         *(f"applied {name}" for name in applied),
-        as_json=as_json,
         remarks=[
             None if applied else "the schema is up to date",
             f"{WORKER_ROLE} has its rights" if granted else without,
         ],
     )
-
-
-async def _migrate(dsn: str) -> tuple[list[str], bool]:
-    return await apply_schema(dsn), await grant_worker_rights(dsn)
 
 
 @contracts.callback()
@@ -104,7 +98,6 @@ def _group() -> None:  # pyright: ignore[reportUnusedFunction]
 @contracts.command("write")
 def write_files(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files.")] = Path("contracts"),
-    as_json: JsonFlag = False,
 ) -> None:
     """Write the files into a folder, over those of an earlier version.
 
@@ -112,4 +105,4 @@ def write_files(
     """
     written = write_contracts(folder)
     names = [str(path) for path in written]
-    show({"folder": folder, "files": names}, *names, as_json=as_json, remarks=[counted(len(names), "file")])
+    show({"folder": folder, "files": names}, *names, remarks=[counted(len(names), "file")])

@@ -21,22 +21,18 @@ from orion_recall.bus.signing.keys import (
     written_caller,
     written_key,
 )
-from orion_recall.cli.output import JsonFlag, note, print_json, report
+from orion_recall.cli.output import group, note, report, show
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode="markdown",
-    help="""Make and list the keys that callers sign their messages with.
+app = group("""Make and list the keys that callers sign their messages with.
 
     The ring is what ORION_KEYS_FILE names: workers that have it serve signed messages only. A caller signs with the
     file that its ORION_KEY names. To change a key: make a new one, give it to the caller, then take the old one out
     of the ring. Workers read the ring again by themselves.
 
     Example: `orion-recall keys new ana-2027 --tenant ana --out ana.key`
-    """,
-)
+    """)
 Ring = Annotated[
     Path | None, typer.Option("--ring", metavar="FILE", help="The ring (default: what ORION_KEYS_FILE names).")
 ]
@@ -51,7 +47,6 @@ def new_key(
     may: Annotated[str, typer.Option("--may", help="What it may do.")] = ",".join(RIGHTS),
     days: Annotated[int | None, typer.Option(min=1, max=36_500, help="After so many days it is over.")] = None,
     ring: Ring = None,
-    as_json: JsonFlag = False,
 ) -> None:
     """Make a key: its lines go to the end of the ring, and a file for its caller is written.
 
@@ -76,20 +71,19 @@ def new_key(
     except OSError:
         out.unlink()
         raise
-    if as_json:
-        print_json({"ring": str(path), "file": str(out), "key": _as_json(caller, time.time())})
+    show({"ring": str(path), "file": str(out), "key": _as_json(caller, time.time())})
     note(f"{path} has the key {key_id}; give {out} to its caller, as ORION_KEY, over a way that nobody else reads")
 
 
 @app.command("list")
-def list_keys(ring: Ring = None, as_json: JsonFlag = False) -> None:
+def list_keys(ring: Ring = None) -> None:
     """List the keys of the ring, without their secrets.
 
     Example: `orion-recall keys list`
     """
     path = _ring(ring)
     callers, now = read_ring(path), time.time()
-    report({"ring": str(path), "keys": [_as_json(one, now) for one in callers.values()]}, as_json=as_json)
+    report({"ring": str(path), "keys": [_as_json(one, now) for one in callers.values()]})
 
 
 def _ring(given: Path | None) -> Path:

@@ -7,28 +7,24 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.output import JsonFlag, counted, listed, print_json, show
+from orion_recall.cli.output import counted, group, listed, print_json, show, wants_json
 from orion_recall.errors import ProfileError, ProfileProblem, SettingsError
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import dump_profile, load_profile, load_profiles
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
 
-app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode="markdown",
-    help="""Look at profiles and check them.
+app = group("""Look at profiles and check them.
 
     The profiles are those of ORION_PROFILES_DIR, or else the shipped ones. To make your own: copy example.yaml,
     name the copy after its profile, and check it.
 
     Example: `orion-recall profiles check mine/*.yaml`
-    """,
-)
+    """)
 
 
 @app.command("list")
-def list_profiles(as_json: JsonFlag = False) -> None:
+def list_profiles() -> None:
     """Every profile with its sources and limits.
 
     Example: `orion-recall profiles list`
@@ -51,13 +47,12 @@ def list_profiles(as_json: JsonFlag = False) -> None:
          one.render_budget_tokens, one.description)
         for name, one in profiles.items()
     ]  # fmt: skip
-    listed({"folder": str(_folder(settings)), "profiles": told}, columns, rows, as_json=as_json)
+    listed({"folder": str(_folder(settings)), "profiles": told}, columns, rows)
 
 
 @app.command("show")
 def show_profile(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A profile's name, or a YAML file.")],
-    as_json: JsonFlag = False,
 ) -> None:
     """One profile with every value written out, as YAML that can be used as it is.
 
@@ -66,7 +61,7 @@ def show_profile(
     Example: `orion-recall profiles show reflect.v1 > mine.v1.yaml`
     """
     profile = named_profile(name)
-    if as_json:
+    if wants_json():
         print_json({**profile.model_dump(mode="json"), "hash": profile.content_hash})
     else:
         print(dump_profile(profile), end="")
@@ -75,7 +70,6 @@ def show_profile(
 @app.command("check")
 def check_profiles(
     files: Annotated[list[Path] | None, typer.Argument(metavar="FILE", help="Default: all in use.")] = None,
-    as_json: JsonFlag = False,
 ) -> int:
     """Whether profile files can be used: every problem with its line and what to write instead.
 
@@ -90,21 +84,17 @@ def check_profiles(
             problems += error.problems
     names = ("file", "line", "column", "key", "message", "hint")
     told = [{name: getattr(problem, name) for name in names} for problem in problems]
-    show(
-        {"ok": not problems, "profiles": [one.profile for one in good], "problems": told},
-        *map(str, problems),
-        as_json=as_json,
-        remarks=[counted(len(problems), "problem") if problems else f"ok: {', '.join(map(_checked, good))}"],
-    )
+    value = {"ok": not problems, "profiles": [one.profile for one in good], "problems": told}
+    verdict = counted(len(problems), "problem") if problems else f"ok: {', '.join(map(_checked, good))}"
+    show(value, *map(str, problems), remarks=[verdict])
     return 1 if problems else 0
 
 
 def _checked(profile: Profile) -> str:
-    strategies, shadow = profile.strategies.model_dump(), profile.shadow
+    strategies = profile.strategies.model_dump()
     told = [f"strategies for {' and '.join(strategies)}"] if strategies else []
-    told += [f"{shadow.profile} in the shadow of {shadow.share:.0%}"] if shadow.profile else []
-    canary = profile.canary
-    told += [f"{canary.profile} as a canary of {canary.share:.0%}"] if canary.profile else []
+    for how, trial in (("in the shadow", profile.shadow), ("as a canary", profile.canary)):
+        told += [f"{trial.profile} {how} of {trial.share:.0%}"] if trial.profile else []
     return f"{profile.profile} ({'; '.join(told)})" if told else profile.profile
 
 

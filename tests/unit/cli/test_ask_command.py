@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import pytest
 import typer
 
-from orion_recall.cli.ask import nothing_of
-from orion_recall.cli.explain import show_trace
+from orion_recall.cli import output
+from orion_recall.cli.ask import nothing_of, trace_shown
 from orion_recall.cli.main import load
 from orion_recall.cli.options import with_fields, with_times
 from orion_recall.contracts import (
@@ -102,7 +102,7 @@ def shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], made: RecallReplyV1, width: int = 80
 ) -> str:
     monkeypatch.setenv("COLUMNS", str(width))
-    show_trace(made.bundle.stats, made.bundle.stats.trace or {})
+    output.show({}, *trace_shown(made.bundle.stats, made.bundle.stats.trace or {}))
     return capsys.readouterr().out
 
 

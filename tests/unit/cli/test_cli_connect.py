@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections.abc import Iterator
@@ -11,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from orion_recall.cli import addresses
-from orion_recall.cli.addresses import bus_of, dsn_of, dsn_without_secrets, find, find_started, with_record
-from orion_recall.cli.decisions.app import whole_id
+from orion_recall.cli.addresses import bus_of, dsn_of, dsn_without_secrets, find, find_started, record_of
+from orion_recall.cli.decisions import whole_id
 from orion_recall.cli.output import NotFound
 from orion_recall.engines.embedded import Addresses, write_addresses
 from orion_recall.engines.lock import FolderLock, held_by
@@ -129,6 +128,6 @@ async def test_a_decisions_id_may_be_given_by_its_beginning(capsys: pytest.Captu
 async def test_a_folder_whose_database_is_gone_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "postgres").symlink_to(tmp_path / "gone")
     settings = Settings.read(data_dir=tmp_path, postgres_dsn=None)
-    async with contextlib.AsyncExitStack() as stack:
-        with pytest.raises(EngineError, match=r"postgres is a link to .*/gone, which is not there: bring .* back"):
-            await with_record(settings, stack)
+    with pytest.raises(EngineError, match=r"postgres is a link to .*/gone, which is not there: bring .* back"):
+        async with record_of(settings):
+            pass

@@ -94,7 +94,7 @@ def test_all_workers_have_one_line_and_each_has_its_own_part(
     assert [(one["instance"], one["pid"]) for one in told["workers"]] == [("w2", 1_000_002), ("w1", 1_000_001)]
     assert ready_of_all([worker(1, index_position=None)])["index_position"] is None
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    say_ready("2 workers take queries", told, "Ctrl-C", as_json=False)
+    say_ready("2 workers take queries", told, "Ctrl-C")
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert (lines[0], lines[-1]) == ("2 workers take queries", "Ctrl-C")
     assert any(line.startswith("w2 1000002 /d/2") for line in lines)

@@ -10,17 +10,18 @@ import pytest
 
 from orion_recall.cli.memory.transfer import lines_of
 from orion_recall.cli.memory.write import conditions_of, confirmed, fields_of
+from orion_recall.cli.output import printing
 from orion_recall.errors import ImportFileError, SettingsError
 
 
 def test_without_anybody_to_ask_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     with pytest.raises(SettingsError, match=r"^delete 1 memory\?.*give --yes"):
-        confirmed("delete 1 memory?", ["m-1"], 1, as_json=False)
-    with pytest.raises(SettingsError, match=r"With --json nobody is asked: give --yes"):
-        confirmed("delete 1 memory?", ["m-1"], 1, as_json=True)
+        confirmed("delete 1 memory?", ["m-1"], 1)
+    with printing(json=True), pytest.raises(SettingsError, match=r"With --json nobody is asked: give --yes"):
+        confirmed("delete 1 memory?", ["m-1"], 1)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    assert confirmed("delete 1 memory?", ["m-1"], 1, as_json=False)
+    assert confirmed("delete 1 memory?", ["m-1"], 1)
 
 
 @pytest.mark.parametrize(

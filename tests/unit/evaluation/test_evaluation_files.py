@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pytest
 from pydantic import SecretStr
 
-from orion_recall.cli.evaluate.files import depths_of, plan_of, refuse_to_replace
+from orion_recall.cli.evaluate import depths_of, plan_of, refuse_to_replace
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation import vectors
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run

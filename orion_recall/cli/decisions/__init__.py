@@ -1,1 +1,0 @@
-"""`orion-recall decisions`: the decision log."""

@@ -1,1 +1,0 @@
-"""`orion-recall eval`: recall measured on judged queries. One module per command."""
