@@ -113,13 +113,8 @@ def open_client(
     settings: Settings, *, service: str = "orion-recall-cli"
 ) -> AbstractAsyncContextManager[RecallClient]:
     """The client of the bus that the settings name."""
-    return RecallClient.connect(
-        bus_of(settings),
-        prefix=settings.prefix,
-        service=service,
-        max_message_bytes=settings.max_message_bytes,
-        max_query_bytes=settings.max_query_bytes,
-    )
+    limits = {"max_message_bytes": settings.max_message_bytes, "max_query_bytes": settings.max_query_bytes}
+    return RecallClient.connect(bus_of(settings), prefix=settings.prefix, service=service, **limits)
 
 
 @contextlib.asynccontextmanager
@@ -174,48 +169,24 @@ def with_pool(settings: Settings, tenant: str | None, work: Callable[[Pool, str]
 
 @contextlib.asynccontextmanager
 async def record_of(
-    settings: Settings, *, new: bool = False, name: str = "cli"
+    settings: Settings, *, new: bool = False, bus: bool = False, name: str = "cli"
 ) -> AsyncGenerator[tuple[Settings, Pool]]:
     """The settings with a record, and a pool of it: that of a folder which `up` has filled and left is started.
 
-    With `new` also that of a folder which is still empty.
+    With `new` also that of a folder which is still empty; with `bus` also the folder's own bus.
     """
-    async with contextlib.AsyncExitStack() as stack:
-        if settings.dsn is None and (new or _has_record(settings)):
-            engines = await _started(settings, stack, with_bus=False)
-            settings = settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn))
-        yield settings, await stack.enter_async_context(open_postgres(settings, name=name))
-
-
-async def with_engines(settings: Settings, stack: contextlib.AsyncExitStack) -> tuple[Settings, bool]:
-    """The settings with record and bus, and whether the bus is the data folder's own.
-
-    Engines of a folder that `up` has filled and left are started for the while, the bus as well.
-    """
-    if settings.dsn is None and _has_record(settings):
-        has_bus = settings.redis_url is None and (settings.data_dir / ValkeyServer.name).is_dir()
-        engines = await _started(settings, stack, with_bus=has_bus)
-        changes = {"redis_url": SecretStr(engines.redis_url)} if has_bus else {}
-        return settings.changed(postgres_dsn=SecretStr(engines.postgres_dsn), **changes), has_bus
-    running = read_addresses(settings.data_dir)
-    is_own = running is not None and running.redis_url is not None and running.redis_url == settings.bus_url
-    return settings, is_own
-
-
-def _has_record(settings: Settings) -> bool:
     folder = settings.data_dir / PostgresServer.name
-    return folder.is_symlink() or folder.is_dir()
-
-
-async def _started(settings: Settings, stack: contextlib.AsyncExitStack, *, with_bus: bool) -> EmbeddedEngines:
-    return await stack.enter_async_context(
-        EmbeddedEngines.start(
-            settings.data_dir,
-            valkey=with_bus,
-            postgres_schema=settings.postgres_schema,
-            min_free_bytes=settings.min_free_bytes,
-        )
-    )
+    async with contextlib.AsyncExitStack() as stack:
+        if settings.dsn is None and (new or folder.is_symlink() or folder.is_dir()):
+            bus = bus and settings.redis_url is None and (settings.data_dir / ValkeyServer.name).is_dir()
+            schema, least = settings.postgres_schema, settings.min_free_bytes
+            started = EmbeddedEngines.start(
+                settings.data_dir, valkey=bus, postgres_schema=schema, min_free_bytes=least
+            )
+            engines = await stack.enter_async_context(started)
+            found = {"postgres_dsn": engines.postgres_dsn} | ({"redis_url": engines.redis_url} if bus else {})
+            settings = settings.changed(**{key: SecretStr(value) for key, value in found.items()})
+        yield settings, await stack.enter_async_context(open_postgres(settings, name=name))
 
 
 def dsn_without_secrets(dsn: str) -> str:

@@ -167,9 +167,10 @@ def trace_shown(stats: BundleStats, trace: Json) -> Iterator[Shown]:
         yield heading(f"What was left out{f': the best {len(best)} of {whole}' if len(best) < whole else ''}")
         if best:
             rows = [
-                (one["id"], _points(one["score"]), _found_by(one, is_wide=is_wide), _reason(one["dropped"]))
+                (one["id"], _points(one["score"]), _found_by(one, is_wide=is_wide),
+                 dropped_words(str(one["dropped"]["reason"]), one_line(str(one["dropped"]["for"] or "another"))))
                 for one in best
-            ]
+            ]  # fmt: skip
             yield table(("memory", "score", "found by", "because"), rows)
         yield from _lines(f"{count} {dropped_words(reason)} ({reason})" for reason, count in counts.items())
     yield heading("Where it was searched")
@@ -297,7 +298,3 @@ def _text(one: Json) -> str:
     said = one_line(str(one.get("text") or ""))
     said = said if len(said) <= _TEXT_CHARS else f"{said[: _TEXT_CHARS - 1]}…"
     return f"{one_line(one['speaker'])}: {said}" if one.get("speaker") else said
-
-
-def _reason(dropped: Json) -> str:
-    return dropped_words(str(dropped["reason"]), one_line(str(dropped["for"] or "another")))

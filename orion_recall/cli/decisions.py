@@ -43,16 +43,8 @@ from orion_recall.decisions.log import SQL_MOST_BYTES, DecisionLog
 from orion_recall.decisions.memories import SelectedTexts, selected_texts
 from orion_recall.decisions.retention import count_older, purge_older
 from orion_recall.errors import OrionError, SettingsError
-from orion_recall.evaluation.replay.report import (
-    CANNOT_JUDGE,
-    CHANGED_IS_NOT_WORSE,
-    Gate,
-    Summary,
-    Verdict,
-    compared_json,
-    summed_up,
-)
-from orion_recall.evaluation.replay.report import as_json as report_json
+from orion_recall.evaluation.replay import report
+from orion_recall.evaluation.replay.report import Summary, Verdict
 from orion_recall.evaluation.replay.run import AsOf, Choice, ReplayPlan, ReplayRun, as_of_decision, replay, why_none
 from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.postgres.pool import Pool
@@ -105,13 +97,9 @@ def show_decision(decision_id: DecisionId, data: DataFolder = None) -> None:
         return [(one, await selected_texts(pool, one.id)) for one in found]
 
     found = with_pool(find(data), None, get)
-    show(
-        {
-            "decisions": [decision.model_dump(mode="json") for decision, _ in found],
-            "texts": {decision.id: texts for decision, texts in found},
-        },
-        *(part for decision, texts in found for part in _parts(decision, texts)),
-    )
+    decisions = [decision.model_dump(mode="json") for decision, _ in found]
+    value = {"decisions": decisions, "texts": {decision.id: texts for decision, texts in found}}
+    show(value, *(part for decision, texts in found for part in _parts(decision, texts)))
 
 
 @app.command("explain")
@@ -331,7 +319,7 @@ def replay_decisions(
     if query_class is not None and query_class not in QUERY_CLASSES:
         raise SettingsError(f"--class: {query_class!r} is none of {', '.join(QUERY_CLASSES)}")
     log_to_stderr("warning")
-    gate = Gate.of(fail_under, fail_over, k, min_queries=min_queries, strict=strict)
+    gate = report.Gate.of(fail_under, fail_over, k, min_queries=min_queries, strict=strict)
     tried = named_profile(profile) if profile is not None else None
     choice = Choice(
         since=moment("--since", since),
@@ -344,19 +332,26 @@ def replay_decisions(
         seed=seed,
     )
     plan = ReplayPlan(choice=choice, tried=tried, as_of=as_of, cache=cache_of(cache, no_cache=no_cache))
+
+    async def replayed(settings: Settings) -> ReplayRun:
+        with interrupted_once():
+            async with record_of(settings, name="replay") as (settings, pool):
+                with progress_bars() as bars:
+                    return await replay(pool, settings, plan, bars)
+
     try:
-        run = asyncio.run(_replayed(find(data), plan))
+        run = asyncio.run(replayed(find(data)))
     except OrionError as error:
         if gate is None:
             raise
         print_error(str(error), type(error).__name__)
-        return CANNOT_JUDGE
+        return report.CANNOT_JUDGE
     if not run.queries and gate is None:
         raise NotFound(why_none(run.chosen, choice))
-    summary = summed_up(run, k=k)
+    summary = report.summed_up(run, k=k)
     verdict = gate.verdict(run, summary, plan) if gate is not None else None
     try:
-        value = report_json(run, summary, verdict, plan, redact=redact)
+        value = report.as_json(run, summary, verdict, plan, redact=redact)
         show(value, *_replay_shown(run, summary, verdict, plan, most=most, redact=redact))
         sys.stdout.flush()
     except OSError as error:
@@ -366,15 +361,8 @@ def replay_decisions(
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print_error(f"the report cannot be printed: {error.strerror}")
-        return CANNOT_JUDGE
+        return report.CANNOT_JUDGE
     return 0 if verdict is None else verdict.exit_code
-
-
-async def _replayed(settings: Settings, plan: ReplayPlan) -> ReplayRun:
-    with interrupted_once():
-        async with record_of(settings, name="replay") as (settings, pool):
-            with progress_bars() as bars:
-                return await replay(pool, settings, plan, bars)
 
 
 def _listed_ids(file: Path) -> tuple[str, ...]:
@@ -394,16 +382,12 @@ def _replay_shown(
         yield from compared_shown(summary.tried, f"{plan.tried.profile} against the control")
     if summary.changed and most:
         changed = [
-            (
-                one.replayed.logged.id[:_ID_CHARS],
-                "" if redact else one.replayed.logged.query.fragment[:_CHANGED_CHARS],
-                f"{one.overlap:.3f}",
-                ", ".join(one.pair.gained),
-                ", ".join(one.pair.lost),
-                ", ".join(name for name in one.pair.lost if name in one.pair.judged.used),
-            )
+            (one.replayed.logged.id[:_ID_CHARS],
+             "" if redact else one.replayed.logged.query.fragment[:_CHANGED_CHARS],
+             f"{one.overlap:.3f}", ", ".join(one.pair.gained), ", ".join(one.pair.lost),
+             ", ".join(name for name in one.pair.lost if name in one.pair.judged.used))
             for one in summary.changed[:most]
-        ]
+        ]  # fmt: skip
         title = f"\nThe most changed of {counted(len(summary.changed), 'changed query', 'changed queries')}"
         yield table(("decision", "query", "overlap", "gained", "lost", "used and lost"), changed, title=title)
     yield from map(Remark, _remarks(run, summary))
@@ -427,7 +411,7 @@ def _remarks(run: ReplayRun, summary: Summary) -> list[str]:
         identical = summary.drift.means["identical"].mean.mean
         if identical < _TRUSTED:
             remarks.append(f"the logged profile gives the logged answer for {identical:.0%} only: see why first")
-        remarks.append(CHANGED_IS_NOT_WORSE)
+        remarks.append(report.CHANGED_IS_NOT_WORSE)
     return remarks
 
 
@@ -451,11 +435,11 @@ def compare_profiles(
     after = moment("--since", since)
     found = with_pool(find(data), None, lambda pool, _: compared_trials(pool, profile=profile, since=after, k=k))
     names = ("kind", "profile", "tried_profile")
-    trials = [{name: getattr(one, name) for name in names} | compared_json(one.compared) for one in found]
+    trials = [{name: getattr(one, name) for name in names} | report.compared_json(one.compared) for one in found]
     titles = [f"{one.tried_profile} as a {one.kind} of {one.profile}" for one in found]
     shown = (part for one, title in zip(found, titles, strict=True) for part in compared_shown(one.compared, title))
     nothing = "no query was answered under a shadow or beside a canary"
-    show({"k": k, "trials": trials}, *shown, remarks=[CHANGED_IS_NOT_WORSE if found else nothing])
+    show({"k": k, "trials": trials}, *shown, remarks=[report.CHANGED_IS_NOT_WORSE if found else nothing])
 
 
 def compared_shown(between: Compared, title: str) -> Iterator[Shown]:

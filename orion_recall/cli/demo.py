@@ -98,32 +98,20 @@ async def _demo(folder: Path) -> dict[str, Any]:
                 decisions = await _decisions(pool, sql, len(recalls))
                 done("decisions", f"{len(decisions)} decisions are in Postgres")
     done("stopped", "everything stopped")
-    names = ("read", "stored", "unchanged", "conflict", "rejected")
+    imported = {name: getattr(summary, name) for name in ("read", "stored", "unchanged", "conflict", "rejected")}
     return {
-        "data_dir": str(folder),
-        "imported": {name: getattr(summary, name) for name in names},
-        "seconds": seconds,
-        "recalls": recalls,
-        "sql": sql,
+        "data_dir": str(folder), "imported": imported, "seconds": seconds, "recalls": recalls, "sql": sql,
         "decisions": decisions,
-    }
+    }  # fmt: skip
 
 
 def _settings(engines: EmbeddedEngines) -> Settings:
     return Settings.read(
-        redis_url=SecretStr(engines.redis_url),
-        postgres_dsn=SecretStr(engines.postgres_dsn),
-        postgres_schema=DEFAULT_SCHEMA,
-        data_dir=engines.data_dir,
-        prefix="",
-        tenants=("default",),
-        default_tenant="default",
-        default_profile="reflect.v1",
-        profiles_dir=None,
-        timeline_table="collapse_mirror",
-        timeline_columns={},
-        timeline_tenant=None,
-    )
+        redis_url=SecretStr(engines.redis_url), postgres_dsn=SecretStr(engines.postgres_dsn),
+        postgres_schema=DEFAULT_SCHEMA, data_dir=engines.data_dir, prefix="",
+        tenants=("default",), default_tenant="default", default_profile="reflect.v1", profiles_dir=None,
+        timeline_table="collapse_mirror", timeline_columns={}, timeline_tenant=None,
+    )  # fmt: skip
 
 
 @contextlib.asynccontextmanager
@@ -163,9 +151,8 @@ def _first_run(folder: Path, now: datetime) -> datetime:
 
 
 async def _ask(client: RecallClient, question: str, profile: str, session: str) -> dict[str, Any]:
-    reply = await client.recall(
-        question, profile=profile, session_id=session, node_id="athena", verb="answer", options={}
-    )
+    as_executor: dict[str, Any] = {"session_id": session, "node_id": "athena", "verb": "answer", "options": {}}
+    reply = await client.recall(question, profile=profile, **as_executor)
     return {"question": question, "profile": profile, **reply.model_dump(exclude_unset=True)}
 
 
@@ -209,7 +196,6 @@ def _answer(one: dict[str, Any]) -> str:
 
 
 def _sources_table(recalls: Sequence[dict[str, Any]]) -> Table:
-    """What every source found, and in how many ms, under each profile."""
 
     def cell(one: dict[str, Any], name: str) -> str:
         sources: dict[str, Any] = one["bundle"]["stats"].get("sources") or {}

@@ -112,7 +112,6 @@ def doctor(data: DataFolder = None) -> int:
 
 
 def _line(what: str, value: str, error: str | None = None) -> Text:
-    """One line, with what is wrong in red."""
     line = Text(f"{what:12} {visible(value)}")
     return line.append(f"  {visible(error)}", style="red") if error else line
 

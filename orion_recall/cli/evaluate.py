@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,37 +14,13 @@ from orion_recall.cli.output import Remark, Shown, Table, counted, group, note, 
 from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.decisions.comparison import Mean
 from orion_recall.errors import EvaluationError, SettingsError
+from orion_recall.evaluation import measures, tune
 from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
-from orion_recall.evaluation.everyday import Judgement, by_category, is_everyday, judge_run, summary
-from orion_recall.evaluation.measures import (
-    Difference,
-    Figures,
-    Scores,
-    check_known,
-    check_same,
-    compare,
-    depths_with,
-    judged,
-    measure,
-    most_changed,
-    score,
-    worst,
-)
+from orion_recall.evaluation.everyday import by_category, is_everyday, judge_run, summary
 from orion_recall.evaluation.run_stores import Plan, Progress, RunSummary
 from orion_recall.evaluation.trials import run as run_plan
 from orion_recall.evaluation.trials import trials
-from orion_recall.evaluation.tune import (
-    FEW,
-    NOT_LEARNED,
-    PARTS,
-    LearningOptions,
-    Tuned,
-    grid_of,
-    sweep,
-    tune,
-    write_profile,
-)
 from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.profile import Profile
 from orion_recall.settings import Settings
@@ -97,7 +73,7 @@ def plan_of(
     log_to_stderr("warning")
     found = read_queries(queries, limit=limit)
     if scored_only:
-        found = judged(found)
+        found = measures.judged(found)
         if not found:
             raise EvaluationError(f"{queries}: no judged query: none has evidence, or all are marked as not scored")
     return Plan(
@@ -193,31 +169,39 @@ def score_run(
     Example: `orion-recall eval score RUN.jsonl --queries Q.jsonl --k 5,10 --worst 10 --memories M.jsonl`
     """
     found, given = read_run(run), read_queries(queries)
-    check_known(run, found, queries, given)
-    counting = judged(given, all_categories=all_categories)
+    measures.check_known(run, found, queries, given)
+    counting = measures.judged(given, all_categories=all_categories)
     if only_answered:
         given, counting = ([query for query in of if query.id in found] for of in (given, counting))
     read: list[Memory] = read_memories(memories) if memories is not None else []
     ks = depths_of(depths)
-    measured = measure(found, counting, depths_with(by, ks) if most else ks, source=queries)
-    overall, categories = score(measured, resamples=resamples, seed=seed)
+    measured = measures.measure(found, counting, measures.depths_with(by, ks) if most else ks, source=queries)
+    overall, categories = measures.score(measured, resamples=resamples, seed=seed)
     told: dict[str, Any] = {
         "run": run, "missing": measured.missing, "overall": overall, "by_category": categories,
     }  # fmt: skip
-    shown: list[Shown] = [scores_table(overall, categories)]
+    rows: list[Sequence[object]] = [
+        (name, _short(mean.mean), interval(mean), *(_short(of.means[name].mean) for of in categories.values()))
+        for name, mean in overall.means.items()
+    ]
+    heads = (f"{category} ({scores.queries})" for category, scores in categories.items())
+    shown: list[Shown] = [table(("measure", f"all ({overall.queries})", "95% interval", *heads), rows)]
     if measured.missing:
         missing = f"{counted(measured.missing, 'query')} of {overall.queries} without a line in the run"
         shown.append(Remark(f"{missing}, counted as 0 (--only-answered leaves them out)"))
     if is_everyday(given):
         everyday = judge_run(given, found)
-        told["everyday"] = {
-            "overall": summary(everyday),
-            "by_category": {category: summary(of) for category, of in by_category(everyday).items()},
-            "failed": {one.query.id: one.violated for one in everyday if not one.passed},
-        }
-        shown.append(everyday_table(everyday))
+        overall_pass = summary(everyday)
+        groups = {category: summary(of) for category, of in by_category(everyday).items()}
+        failed = {one.query.id: one.violated for one in everyday if not one.passed}
+        told["everyday"] = {"overall": overall_pass, "by_category": groups, "failed": failed}
+        rows = [
+            (name, *("-" if one is None else one if isinstance(one, int) else f"{one:.3f}" for one in of.values()))
+            for name, of in {**groups, "all": overall_pass}.items()
+        ]
+        shown.append(table(("category", *overall_pass), rows, title="\nEveryday pass"))
     if most:
-        below, failures = worst(measured, found, by, {(one.tenant, one.id): one.text for one in read})
+        below, failures = measures.worst(measured, found, by, {(one.tenant, one.id): one.text for one in read})
         lowest = [
             {"query_id": one.query.id, "category": one.query.category, "query": one.query.text,
              "value": one.value, "ranks": one.ranks, "failures": one.failures}
@@ -258,16 +242,22 @@ def compare_runs(
     """
     runs, given = (read_run(a), read_run(b)), read_queries(queries)
     for file, found in zip((a, b), runs, strict=True):
-        check_known(file, found, queries, given)
-    check_same((a, b), *runs)
-    counting = [query for query in judged(given, all_categories=all_categories) if query.id in runs[0]]
-    ours, theirs = (measure(found, counting, depths_of(depths), source=queries) for found in runs)
-    between = compare(ours, theirs, resamples=resamples, permutations=permutations, seed=seed)
+        measures.check_known(file, found, queries, given)
+    measures.check_same((a, b), *runs)
+    counting = [query for query in measures.judged(given, all_categories=all_categories) if query.id in runs[0]]
+    ours, theirs = (measures.measure(found, counting, depths_of(depths), source=queries) for found in runs)
+    between = measures.compare(ours, theirs, resamples=resamples, permutations=permutations, seed=seed)
     by = by or next(iter(between))
     if by not in between:
         raise SettingsError(f"--by: {by!r} is not measured; there are {', '.join(between)}")
-    changed = most_changed(ours, theirs, by, most)
-    shown = [comparison_table(between, f"{counted(len(counting), 'query')}. A: {a}, B: {b}")]
+    changed = measures.most_changed(ours, theirs, by, most)
+    figures = [
+        (name, _short(one.a), _short(one.b), f"{one.difference.mean:+.4f}", interval(one.difference), _short(one.p),
+         one.wins, one.ties, one.losses)
+        for name, one in between.items()
+    ]  # fmt: skip
+    columns = ("measure", "A", "B", "B - A", "95% interval", "p", "B wins", "ties", "B loses")
+    shown = [table(columns, figures, title=f"{counted(len(counting), 'query')}. A: {a}, B: {b}")]
     if changed:
         rows = [
             (one.id, one.category, _short(value_a), _short(value_b), one.text[:_QUERY_CHARS])
@@ -316,17 +306,17 @@ def tune_weights(
     """
     refuse_to_replace(out, memories, queries)
     settings, ks = Settings.read(), depths_of(depths)
-    learning = LearningOptions(parts=_parts(parts), l2=l2, step=step)
+    learning = tune.LearningOptions(parts=_parts(parts), l2=l2, step=step)
     plan = plan_of(memories, queries, profile=profile, limit=limit, cache=cache, no_cache=no_cache)
 
-    async def learned(bars: Progress) -> Tuned:
+    async def learned(bars: Progress) -> tune.Tuned:
         async with trials(plan, settings, bars) as tried:
-            return await tune(tried, learning, depths=ks)
+            return await tune.tune(tried, learning, depths=ks)
 
     with progress_bars() as bars:
         tuned = asyncio.run(learned(bars))
     refused = tuned.loss > 0 and not even_if_worse
-    written = write_profile(plan.profile, out, tuned.weights) if out is not None and not refused else None
+    written = tune.write_profile(plan.profile, out, tuned.weights) if out is not None and not refused else None
     show(
         {"profile": tuned.profile.profile, "out": out if written is not None else None, "weights": tuned.weights,
          "folds": tuned.folds, "figures": tuned.figures},
@@ -343,17 +333,16 @@ def tune_weights(
 
 def _parts(text: str) -> tuple[str, ...]:
     """The parts to learn: those named, else all but those that are named with a minus."""
+    possible = [name for name in tune.PARTS if name != tune.NOT_LEARNED]
     named = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in named if name.removeprefix("-") not in PARTS or name.endswith(NOT_LEARNED)]
-    if unknown:
-        possible = ", ".join(name for name in PARTS if name != NOT_LEARNED)
-        raise SettingsError(f"--parts: {unknown[0]!r} is not a part that is learned; there are {possible}")
-    left_out = {name[1:] for name in named if name.startswith("-")}
-    wanted = [name for name in named if not name.startswith("-")] or [name for name in PARTS if name != NOT_LEARNED]
-    return tuple(name for name in PARTS if name in wanted and name not in left_out)
+    if unknown := [name for name in named if name.removeprefix("-") not in possible]:
+        there = ", ".join(possible)
+        raise SettingsError(f"--parts: {unknown[0]!r} is not a part that is learned; there are {there}")
+    wanted = [name for name in named if not name.startswith("-")] or possible
+    return tuple(name for name in possible if name in wanted and f"-{name}" not in named)
 
 
-def _tuned_shown(tuned: Tuned, current: Profile) -> Iterator[Shown]:
+def _tuned_shown(tuned: tune.Tuned, current: Profile) -> Iterator[Shown]:
     given: dict[str, float] = current.ranking.model_dump()
     rows = [
         (name, f"{given[name]:g}", f"{weight:g}", *(f"{fold[name]:g}" for fold in tuned.folds.values()))
@@ -363,9 +352,9 @@ def _tuned_shown(tuned: Tuned, current: Profile) -> Iterator[Shown]:
     columns = ("part", current.profile, "learned", *(f"without {name}" for name in tuned.folds))
     yield table(columns, rows, title="Weights")
     yield figures_table(tuned.figures, current.profile, title="Figures")
-    if (few := tuned.figures[0].scores.queries) < FEW:
+    if (few := tuned.figures[0].scores.queries) < tune.FEW:
         queries = counted(few, "judged query", "judged queries")
-        yield Remark(f"{queries}: too few to tell two profiles apart; have {FEW} or more")
+        yield Remark(f"{queries}: too few to tell two profiles apart; have {tune.FEW} or more")
 
 
 @app.command("sweep")
@@ -393,10 +382,10 @@ def sweep_keys(
     Example: `orion-recall eval sweep --memories M.jsonl --queries Q.jsonl --by map --set bm25.k1=1.2,1.5,1.8,2.0
     --set bm25.b=.5,.75,.9 --set time_decay_half_life_hours=7,72,696`
     """
-    points, ks = grid_of(values), depths_with(by, depths_of(depths))
+    points, ks = tune.grid_of(values), measures.depths_with(by, depths_of(depths))
     plan = plan_of(memories, queries, profile=profile, limit=limit, cache=cache, no_cache=no_cache)
     with progress_bars() as bars:
-        found = asyncio.run(sweep(plan, points, Settings.read(), bars, by=by, depths=ks))
+        found = asyncio.run(tune.sweep(plan, points, Settings.read(), bars, by=by, depths=ks))
     further = () if by.startswith("recall@") else (by,)
     title = f"The profile, and the best {min(shown, len(found) - 1)} of {counted(len(found) - 1, 'point')} by {by}"
     show(
@@ -426,56 +415,25 @@ def run_shown(out: Path, plan: Plan, found: RunSummary) -> Iterator[Shown]:
         yield Remark(f"{source} did not answer {counted(times_silent, 'time')}: {error}")
 
 
-def scores_table(overall: Scores, categories: Mapping[str, Scores]) -> Table:
-    """A row a measure: over all queries with its interval, then by category."""
-    rows: list[Sequence[object]] = [
-        (name, _short(mean.mean), interval(mean), *(_short(of.means[name].mean) for of in categories.values()))
-        for name, mean in overall.means.items()
-    ]
-    heads = (f"{category} ({scores.queries})" for category, scores in categories.items())
-    return table(("measure", f"all ({overall.queries})", "95% interval", *heads), rows)
-
-
-def everyday_table(judgements: Sequence[Judgement]) -> Table:
-    groups = {**by_category(judgements), "all": judgements}
-    figures = {name: summary(of) for name, of in groups.items()}
-    rows = [
-        (name, *("-" if one is None else one if isinstance(one, int) else f"{one:.3f}" for one in found.values()))
-        for name, found in figures.items()
-    ]
-    return table(("category", *figures["all"]), rows, title="\nEveryday pass")
-
-
-def comparison_table(between: Mapping[str, Difference], title: str) -> Table:
-    rows = [
-        (name, _short(one.a), _short(one.b), f"{one.difference.mean:+.4f}", interval(one.difference), _short(one.p),
-         one.wins, one.ties, one.losses)
-        for name, one in between.items()
-    ]  # fmt: skip
-    columns = ("measure", "A", "B", "B - A", "95% interval", "p", "B wins", "ties", "B loses")
-    return table(columns, rows, title=title)
-
-
-def figures_table(figures: Sequence[Figures], against: str, *, title: str, further: Sequence[str] = ()) -> Table:
+def figures_table(
+    figures: Sequence[measures.Figures], against: str, *, title: str, further: Sequence[str] = ()
+) -> Table:
     """A row each: recall and MRR above their 95 percent intervals, and what recall gains over `against`.
 
     `further` are measures that are shown as well.
     """
     recalls = [name for name in figures[0].scores.means if name.startswith("recall@")]
-    measures = list(dict.fromkeys([*recalls, "mrr", *further]))
+    shown = list(dict.fromkeys([*recalls, "mrr", *further]))
 
     def both(mean: Mean, sign: str) -> str:
         return f"{mean.mean:{sign}.4f}\n{mean.low:{sign}.3f}..{mean.high:{sign}.3f}"
 
     rows = [
-        (
-            one.name,
-            *(both(one.scores.means[name], "") for name in measures),
-            *("" if one.name == against else both(one.against[name].difference, "+") for name in recalls),
-        )
+        (one.name, *(both(one.scores.means[name], "") for name in shown),
+         *("" if one.name == against else both(one.against[name].difference, "+") for name in recalls))
         for one in figures
-    ]
-    columns = (counted(figures[0].scores.queries, "query"), *measures, *(f"{name} - {against}" for name in recalls))
+    ]  # fmt: skip
+    columns = (counted(figures[0].scores.queries, "query"), *shown, *(f"{name} - {against}" for name in recalls))
     return table(columns, rows, title=title)
 
 

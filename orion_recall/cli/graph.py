@@ -225,7 +225,6 @@ def run_query(
 
 
 def _shown(cell: Cell) -> Any:
-    """A node or an edge as one line."""
     if not isinstance(cell, Mapping):
         return cell
     return cell["text"] if cell["is"] == "relation" else cell["name"]
@@ -334,7 +333,8 @@ def export_graph(
     async def write(advanced: Callable[[int], None]) -> list[URIRef]:
         async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
             held = await tenants(graph.select)
-            names = held if tenant is None else [one for one in held if one == _graph_of(tenant)]
+            wanted = None if tenant is None or storable(tenant) != tenant else tenant_graph(tenant)
+            names = held if tenant is None else [one for one in held if one == wanted]
             if not names:
                 whose = "" if tenant is None else f" of a tenant {tenant!r}"
                 raise SourceError(f"the graph holds no memories{whose}")
@@ -356,7 +356,3 @@ def export_graph(
         {"out": str(out), "nodes": written, "tenants": [tenant_of(name) for name in names]},
         f"{out}: {counted(written, 'node')} of {counted(len(names), 'tenant')}",
     )
-
-
-def _graph_of(tenant: str) -> URIRef | None:
-    return tenant_graph(tenant) if storable(tenant) == tenant else None

@@ -19,50 +19,33 @@ import typer
 import typer.core
 from typer.main import get_command as built
 
+from orion_recall import errors
 from orion_recall.cli.gone import what_is_gone
 from orion_recall.cli.output import group, print_error, printing
-from orion_recall.errors import (
-    BackupError,
-    EngineError,
-    EvaluationError,
-    GraphQueryError,
-    ImportFileError,
-    InvalidMessage,
-    OrionError,
-    ProfileError,
-    SettingsError,
-    install_hint,
-)
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-# Each command: its function or group below `orion_recall.cli`, and the first line of its own help.
+# Each command: its module below `orion_recall.cli`, with its function where it is no group, and its own first line.
 COMMANDS = {
     "demo": ("demo:demo", "See it work: sample memories, questions under three profiles, the decisions by SQL."),
     "up": ("serving.up:up", "Run everything here: bus, Postgres, index, graph and a worker, or several."),
     "worker": ("serving.up:worker", "Run a worker, or several, on the engines that the environment names."),
     "ask": ("ask:ask", "Ask what is remembered, over the bus."),
     "import": ("memory.transfer:import_memories", "Store the memories of a file, over the bus."),
-    "profiles": ("setup.profiles:app", "Look at profiles and check them."),
-    "decisions": ("decisions:app", "Look into the decision log."),
-    "dead": ("serving.dead:app", "Look at messages that could not be served, and put them back."),
+    "profiles": ("setup.profiles", "Look at profiles and check them."),
+    "decisions": ("decisions", "Look into the decision log."),
+    "dead": ("serving.dead", "Look at messages that could not be served, and put them back."),
     "console": ("console:console", "Look at decisions and memories, and ask, on pages in a browser."),
     "status": ("serving.status:status", "See how bus, record, copies and sink are doing."),
     "doctor": (
         "doctor:doctor",
         "Check the installation, the servers, external stores with a sample item, and the query channels.",
     ),
-    "graph": ("graph:app", "Ask the graph that the memories make, draw it, and take it to other programs."),
-    "memory": (
-        "memory.app:app",
-        "Store, list, change and delete memories, check their copies, back the record up.",
-    ),
-    "eval": (
-        "evaluate:app",
-        "Measure recall on judged queries, compare runs, learn weights, find what to change.",
-    ),
+    "graph": ("graph", "Ask the graph that the memories make, draw it, and take it to other programs."),
+    "memory": ("memory.app", "Store, list, change and delete memories, check their copies, back the record up."),
+    "eval": ("evaluate", "Measure recall on judged queries, compare runs, learn weights, find what to change."),
     "migrate": ("setup.files:migrate", "Apply the schema to Postgres, so that workers need no right to."),
-    "keys": ("setup.keys:app", "Make and list the keys that callers sign their messages with."),
+    "keys": ("setup.keys", "Make and list the keys that callers sign their messages with."),
     "settings": (
         "setup.files:settings",
         "List every setting, which of them are set, and names that nothing reads.",
@@ -76,8 +59,10 @@ EXTRAS: Mapping[str, str] = {
     "spacy": "spacy",
     "sentence_transformers": "transformers",
 }
-_WRONG_USE = (SettingsError, EngineError, ProfileError, ImportFileError, BackupError, EvaluationError,
-              InvalidMessage, GraphQueryError)  # fmt: skip
+_WRONG_USE = (
+    *(errors.SettingsError, errors.EngineError, errors.ProfileError, errors.ImportFileError),
+    *(errors.BackupError, errors.EvaluationError, errors.InvalidMessage, errors.GraphQueryError),
+)
 
 
 class LazyGroup(typer.core.TyperGroup):
@@ -94,7 +79,6 @@ class LazyGroup(typer.core.TyperGroup):
         return self.commands.setdefault(cmd_name, typer.core.TyperCommand(cmd_name, help=COMMANDS[cmd_name][1]))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command itself, with its module loaded."""
         self.commands.update({name: self.get_command(ctx, name) for name in COMMANDS})
         name, command, rest = super().resolve_command(ctx, args)
         return (name, command and load(name or ""), rest)
@@ -103,7 +87,7 @@ class LazyGroup(typer.core.TyperGroup):
 def load(name: str) -> Any:
     """The command of that name, out of its own module; it and its subcommands have --json."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    found = getattr(importlib.import_module(f"orion_recall.cli.{module}"), attribute)
+    found = getattr(importlib.import_module(f"orion_recall.cli.{module}"), attribute or "app")
     command = built(found if isinstance(found, typer.Typer) else _alone(found))
     command.name = name
     (option,) = built(_alone(_takes_json)).params[:1]
@@ -149,7 +133,6 @@ def root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line; its exit code."""
     before_text = arguments[: arguments.index("--")] if "--" in arguments else arguments
     with printing(json="--json" in before_text):
         try:
@@ -159,14 +142,14 @@ def run(arguments: Sequence[str]) -> int:
         except typer.TyperException as error:
             print_error(_with_hint(error, before_text), "UsageError")
             return error.exit_code
-        except OrionError as error:
+        except errors.OrionError as error:
             print_error(str(error), type(error).__name__)
             return USAGE if isinstance(error, _WRONG_USE) else FAILED
         except ModuleNotFoundError as error:
             if (error.name or "orion_recall").startswith("orion_recall"):
                 raise
             extra = EXTRAS.get((error.name or "").partition(".")[0], "embedded")
-            print_error(f"{error.name} is not installed: {install_hint(extra)}", "SettingsError")
+            print_error(f"{error.name} is not installed: {errors.install_hint(extra)}", "SettingsError")
             return USAGE
         except OSError as error:
             what = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
@@ -178,7 +161,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """The entry point."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -179,7 +179,6 @@ def _before(text: str, now: datetime) -> datetime | None:
 
 
 def _named(text: str, now: datetime, *, end: bool) -> datetime | None:
-    """A day or period by its name or date, as questions name them."""
     named = times(text, now).intervals
     if len(named) != 1 or named[0].words.casefold() != text.casefold():
         return None
@@ -188,7 +187,6 @@ def _named(text: str, now: datetime, *, end: bool) -> datetime | None:
 
 
 def _exact(text: str, zone: tzinfo) -> datetime | None:
-    """A date with a time of day, in ISO 8601."""
     if not _DATED.match(text) or len(text) <= len("2026-11-20"):
         return None
     if _DAY_IN_A_ZONE.fullmatch(text):  # Python would take "+02:00" for two o'clock

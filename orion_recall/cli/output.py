@@ -49,7 +49,6 @@ def console(*, width: int = _WIDTH_WITHOUT_TERMINAL) -> Console:
 
 
 def notes() -> Console:
-    """Standard error: progress and remarks."""
     return _Console(sys.stderr, _WIDTH_WITHOUT_TERMINAL)
 
 
@@ -64,7 +63,6 @@ def printing(*, json: bool) -> Generator[None]:
 
 
 def wants_json() -> bool:
-    """Whether JSON is asked for."""
     return _JSON.get()
 
 
@@ -267,7 +265,6 @@ def progress_bars() -> Generator[RunBars]:
 
 
 def heading(text: str) -> Text:
-    """A heading after an empty line."""
     return Text(f"\n{text}", style="bold")
 
 

@@ -29,7 +29,6 @@ class StopSignals:
     at_terminal: bool = field(default_factory=lambda: os.isatty(0))
 
     def ask(self) -> None:
-        """One signal more."""
         self.asked += 1
         if self.asked == 1 and self.gently is not None:
             log.info("stopping; once more to stop at once")

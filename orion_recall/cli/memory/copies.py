@@ -55,11 +55,9 @@ class OwnCopies:
         self.record = Record(pool)
 
     def is_server(self, kind: str) -> bool:
-        """Whether the copy is on a server."""
         return (self._settings.qdrant_url if kind == "index" else self._settings.sparql_url) is not None
 
     def folder(self, kind: str) -> Path:
-        """Where the embedded copy is."""
         return self._settings.data_dir / kind
 
     async def every(self) -> list[KnownCopy]:
@@ -100,7 +98,6 @@ class OwnCopies:
         return await self._requests.answered(copy, kind, task, progress=told)
 
     async def _name(self, kind: str) -> str:
-        """What it is registered as."""
         if not self.is_server(kind):
             return own_copy(self._settings)
         async with contextlib.AsyncExitStack() as stack:
@@ -130,18 +127,18 @@ def check_copies(
 
     Example: `orion-recall memory check --repair`
     """
-    settings = find(data)
-    found = asyncio.run(_check(settings, "repair" if repair else "check"))
+    task: Task = "repair" if repair else "check"
+
+    async def check(settings: Settings) -> list[Done]:
+        async with record_of(settings) as (settings, pool):
+            with progress("repairing" if repair else "checking") as told:
+                return [await _checked(one, task, told) for one in await OwnCopies(settings, pool).every()]
+
+    found = asyncio.run(check(find(data)))
     ok = all(one["ok"] for one in found if not one.get("gone"))
     nothing = None if found else "there is no copy of index or graph yet: a worker makes them"
     show({"ok": ok, "copies": found}, *map(_checked_line, found), remarks=[nothing])
     return 0 if ok else 1
-
-
-async def _check(settings: Settings, task: Task) -> list[Done]:
-    async with record_of(settings) as (settings, pool):
-        with progress("repairing" if task == "repair" else "checking") as told:
-            return [await _checked(one, task, told) for one in await OwnCopies(settings, pool).every()]
 
 
 async def _checked(known: KnownCopy, task: Task, told: Progress) -> Done:
@@ -187,20 +184,20 @@ def rebuild_copies(
 
     Example: `orion-recall memory rebuild index`
     """
-    settings = find(data)
-    done = asyncio.run(_rebuild(settings, [kind] if kind is not None else list(KINDS)))
+    kinds = list(KINDS) if kind is None else [kind]
+
+    async def rebuild(settings: Settings) -> list[Done]:
+        async with record_of(settings) as (settings, pool):
+            own, done = OwnCopies(settings, pool), list[Done]()
+            for one in kinds:
+                with progress(f"the {one}") as told:
+                    rebuilt = _on_server if own.is_server(one) else _rebuilt
+                    done.append(await rebuilt(settings, own, one, told))
+            return done
+
+    done = asyncio.run(rebuild(find(data)))
     show(done, *map(_rebuilt_line, done))
     return 1 if any(one.get("left") for one in done) else 0
-
-
-async def _rebuild(settings: Settings, kinds: list[str]) -> list[Done]:
-    async with record_of(settings) as (settings, pool):
-        own, done = OwnCopies(settings, pool), list[Done]()
-        for kind in kinds:
-            with progress(f"the {kind}") as told:
-                rebuilt = _on_server if own.is_server(kind) else _rebuilt
-                done.append(await rebuilt(settings, own, kind, told))
-        return done
 
 
 async def _on_server(settings: Settings, own: OwnCopies, kind: str, told: Progress) -> Done:

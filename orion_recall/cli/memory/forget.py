@@ -10,18 +10,19 @@ from typing import Annotated
 import typer
 from rich.progress import SpinnerColumn, TextColumn
 
-from orion_recall.cli.addresses import Actor, DataFolder, dsn_of, find, open_bus, open_postgres, with_engines
+from orion_recall.cli.addresses import Actor, DataFolder, dsn_of, find, open_bus, record_of
 from orion_recall.cli.memory.copies import OwnCopies
 from orion_recall.cli.memory.write import Yes, confirmed
 from orion_recall.cli.output import bars, counted, note, show, table
+from orion_recall.engines.embedded import read_addresses
 from orion_recall.errors import SettingsError
 from orion_recall.memory.forget.record import Kind, Place, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting
-from orion_recall.postgres.pool import Pool, close_connection, open_connection
+from orion_recall.postgres.pool import close_connection, open_connection
 from orion_recall.settings import Settings
 
 # Tables are rewritten: that may take long.
-_LONGEST_STATEMENT_MS = 3_600_000
+_LONGEST_MS = 3_600_000
 _SHOWN = 10
 
 
@@ -78,16 +79,20 @@ def _target(settings: Settings, ids: list[str] | None, *, tenant: str | None, **
 
 async def _forget(settings: Settings, target: Target, actor: str | None, *, dry_run: bool, yes: bool) -> int:
     async with contextlib.AsyncExitStack() as stack:
-        settings, own_bus = await with_engines(settings, stack)
-        pool = await stack.enter_async_context(open_postgres(settings))
-        connection = await open_connection(
-            dsn_of(settings), name="forget", statement_timeout_ms=_LONGEST_STATEMENT_MS
-        )
+        settings, pool = await stack.enter_async_context(record_of(settings, bus=True))
+        running = read_addresses(settings.data_dir)
+        own_bus = running is not None and running.redis_url is not None and running.redis_url == settings.bus_url
+        connection = await open_connection(dsn_of(settings), name="forget", statement_timeout_ms=_LONGEST_MS)
         stack.push_async_callback(close_connection, connection)
         redis = None if settings.bus_url is None else await stack.enter_async_context(open_bus(settings))
         shown = stack.enter_context(bars(SpinnerColumn(), TextColumn("{task.description}")))
         shown.add_task("counting" if dry_run else "forgetting", total=None)
-        copies = partial(_copies, settings, pool)
+
+        async def copies() -> list[CopyToCompact]:
+            found = await OwnCopies(settings, pool).every()
+            asks = [one.ask and partial(one.ask, "compact", lambda done, total: None) for one in found]
+            return [(f"{one.kind} of {one.copy}", ask) for one, ask in zip(found, asks, strict=True)]
+
         forgetting = Forgetting(settings, connection, target, redis=redis, own_bus=own_bus, copies=copies)
         if not dry_run and not yes:
             await forgetting.record.with_aliases()
@@ -100,22 +105,10 @@ async def _forget(settings: Settings, target: Target, actor: str | None, *, dry_
         report = await (forgetting.dry_run() if dry_run else forgetting.run(actor))
     went = "would go" if report.dry_run else "went"
     places = [(one.place, _went(one), one.remains, one.until) for one in report.places]
-    show(
-        report,
-        table(("place", went, "remains", "until"), places),
-        remarks=[
-            *(f"left to do: {one}" for one in report.unfinished),
-            "run the same command again to finish it" if report.unfinished else None,
-        ],
-    )
+    left = [f"left to do: {one}" for one in report.unfinished]
+    again = "run the same command again to finish it" if left else None
+    show(report, table(("place", went, "remains", "until"), places), remarks=[*left, again])
     return 1 if report.unfinished else 0
-
-
-async def _copies(settings: Settings, pool: Pool) -> list[CopyToCompact]:
-    """The copies that the settings name, and all others that are registered."""
-    found = await OwnCopies(settings, pool).every()
-    asks = [one.ask and partial(one.ask, "compact", lambda done, total: None) for one in found]
-    return [(f"{one.kind} of {one.copy}", ask) for one, ask in zip(found, asks, strict=True)]
 
 
 def _went(one: Place) -> str:

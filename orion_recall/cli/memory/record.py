@@ -28,7 +28,7 @@ from orion_recall.cli.output import (
 from orion_recall.cli.serving.status import running_extractors
 from orion_recall.contracts import MemoryWhereV1, read_message
 from orion_recall.errors import BusUnavailable, OrionError, SettingsError
-from orion_recall.memory.names.merges import Merge, Merged, Merges, Proposal, WantedMerge, propose
+from orion_recall.memory.names.merges import Merged, Merges, Proposal, WantedMerge, propose
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordReader
@@ -75,7 +75,8 @@ def list_memories(
     """
     settings = find(data)
     where = read_message(MemoryWhereV1, with_times(fields, timezone=timezone), "") if fields else None
-    query = words[0] if words and len(words) == 1 else " ".join(map(_quoted, words or ()))
+    quoted = (f'"{word}"' if " " in word else word for word in words or ())
+    query = words[0] if words and len(words) == 1 else " ".join(quoted)
 
     async def read(pool: Pool, whose: str) -> list[ListedMemory]:
         browser = RecordReader(pool)
@@ -185,10 +186,6 @@ def _no_such_memory(tenant: str, memory_id: str) -> NotFound:
     return NotFound(f"no memory of {tenant!r} has the id {memory_id!r}")
 
 
-def _quoted(word: str) -> str:
-    return f'"{word}"' if " " in word else word
-
-
 def _says(one: ListedMemory) -> str:
     said = " ".join((one.passage or one.text).split())
     said = said if len(said) <= _TEXT_CHARS else f"{said[: _TEXT_CHARS - 1].rsplit(' ', 1)[0]} …"
@@ -260,7 +257,15 @@ def merge_names(
     async def work(pool: Pool, whose: str) -> int:
         merges = Merges(pool)
         if list_merges:
-            return _list_merges([one for one in await merges.of(whose, undone=True) if one.kind in kinds][::-1])
+            found = [one for one in await merges.of(whose, undone=True) if one.kind in kinds][::-1]
+            rows = [
+                (one.id, one.kind, one.alias, one.into, one.canonical, moment_of(one.at), one.actor,
+                 moment_of(one.undone_at))
+                for one in found[:_MOST_NAMES]
+            ]  # fmt: skip
+            columns = ("id", "kind", "name", "into", "shown as", "at (UTC)", "by", "undone (UTC)")
+            listed({"merges": found, "count": len(found)}, columns, rows, nothing="nothing was merged")
+            return 0
         if undo:
             return _show_merged(await merges.undo(whose, [int(one) for one in given], actor=actor))
         if into is not None:
@@ -303,17 +308,6 @@ def _show_proposals(proposals: Sequence[Proposal]) -> int:
         rows,
         remarks=[f"{counted(len(proposals), 'merge')} proposed; nothing was changed (--apply ID...)"],
     )
-    return 0
-
-
-def _list_merges(found: Sequence[Merge]) -> int:
-    rows = [
-        (one.id, one.kind, one.alias, one.into, one.canonical, moment_of(one.at), one.actor,
-         moment_of(one.undone_at))
-        for one in found[:_MOST_NAMES]
-    ]  # fmt: skip
-    columns = ("id", "kind", "name", "into", "shown as", "at (UTC)", "by", "undone (UTC)")
-    listed({"merges": found, "count": len(found)}, columns, rows, nothing="nothing was merged")
     return 0
 
 

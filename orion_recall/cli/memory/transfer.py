@@ -8,19 +8,17 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.progress import Progress
 
 from orion_recall.atomic_file import whole_file
-from orion_recall.cli.addresses import DataFolder, bus_of, dsn_of, find, find_started, open_postgres, record_of
+from orion_recall.cli.addresses import DataFolder, dsn_of, find, find_started, open_client, open_postgres, record_of
 from orion_recall.cli.memory.copies import KINDS
 from orion_recall.cli.options import with_fields, with_times
 from orion_recall.cli.output import Remark, bars, counted, duration, note, progress, show
-from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryWhereV1
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.reader import RecordReader
@@ -123,33 +121,25 @@ async def _import(
         def stored(summary: ImportSummary) -> None:
             shown.update(reading, description=f"storing ({counted(summary.read, summary.unit)})")
 
-        service, prefix = "orion-recall-import", settings.prefix
-        async with RecallClient.connect(bus_of(settings), prefix=prefix, service=service) as client:
+        async with open_client(settings, service="orion-recall-import") as client:
             summary = await import_file(client.store, path, mapping, advanced=stored, called=called)
-        if not wait:
-            return summary, "not_waited_for", None
-        if summary.position is None:
-            return summary, "caught_up", None
+        if not wait or summary.position is None:
+            return summary, "caught_up" if wait else "not_waited_for", None
         if settings.dsn is None:
             return summary, "unknown", None
+        position = summary.position
+        catching_up = shown.add_task("index and graph", total=position)
+
+        def advanced(copies: Sequence[CopyPosition]) -> None:
+            shown.update(catching_up, completed=min([position, *(copy.position for copy in copies)]))
+
         try:
-            waited = await _wait(settings, summary.position, shown)
+            async with open_postgres(settings) as pool:
+                waited = await wait_for_copies(Record(pool).copies, position, advanced=advanced)
         except RecordError as error:
             note(f"everything is stored; whether index and graph have it cannot be seen: {error}")
             return summary, "unknown", None
         return summary, "caught_up" if waited.caught_up else "behind", waited
-
-
-async def _wait(settings: Settings, position: int, shown: Progress) -> Waited:
-    catching_up = shown.add_task("index and graph", total=position)
-    async with open_postgres(settings) as pool:
-        return await wait_for_copies(
-            Record(pool).copies,
-            position,
-            advanced=lambda copies: shown.update(
-                catching_up, completed=min([position, *(copy.position for copy in copies)])
-            ),
-        )
 
 
 def _as_found(copy: CopyPosition, position: int) -> dict[str, object]:
@@ -194,23 +184,23 @@ def export_memories(
     """
     settings = find(data)
     where = MemoryWhereV1.model_validate(given) if (given := with_times(fields)) else None
-    count = asyncio.run(_export(settings, file, tenant, where))
+
+    async def export() -> int:
+        async with record_of(settings) as (_, pool):
+            reader, done = RecordReader(pool), 0
+            total = await reader.count(tenant, where)
+            with progress("exporting") as told, _output(file) as write:
+                async for lines in reader.exported(tenant, where):
+                    write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+                    done += len(lines)
+                    told(done, max(done, total))
+            return done
+
+    count = asyncio.run(export())
     if file == "-":  # where the memories are
         note(counted(count, "memory"))
     else:
         show({"file": file, "memories": count}, Remark(counted(count, "memory")))
-
-
-async def _export(settings: Settings, file: str, tenant: str | None, where: MemoryWhereV1 | None) -> int:
-    async with record_of(settings) as (_, pool):
-        reader, done = RecordReader(pool), 0
-        total = await reader.count(tenant, where)
-        with progress("exporting") as told, _output(file) as write:
-            async for lines in reader.exported(tenant, where):
-                write("".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
-                done += len(lines)
-                told(done, max(done, total))
-        return done
 
 
 @contextlib.contextmanager

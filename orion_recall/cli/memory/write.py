@@ -38,7 +38,6 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 _SHOWN = 20
 _SAID_BY = {"id": "the ID itself", "tenant": "--tenant"}
-_Change = Callable[..., Awaitable[MemoryReceiptV1]]
 _of_change = with_fields("message", MemoryUpdateV1, "tenant", "actor")
 _of_delete = with_fields("message", MemoryDeleteV1, "reason", "erase", "tenant", "actor")
 
@@ -166,11 +165,7 @@ def update_matching(
 
 @_of_delete
 def delete_matching(
-    where: Where = None,
-    yes: Yes = False,
-    message: Any = None,
-    timeout: Timeout = 60.0,
-    data: DataFolder = None,
+    where: Where = None, yes: Yes = False, message: Any = None, timeout: Timeout = 60.0, data: DataFolder = None
 ) -> int:
     """Delete every memory that meets all conditions.
 
@@ -187,7 +182,7 @@ def _change_matching(what: str, fields: dict[str, Any], timeout_s: float, data: 
     settings = find(data)
 
     async def change(client: RecallClient, expected_count: int | None) -> MemoryReceiptV1:
-        call: _Change = client.update if what == "update" else client.delete
+        call: Callable[..., Awaitable[MemoryReceiptV1]] = client.update if what == "update" else client.delete
         return await call(timeout_s=timeout_s, expected_count=expected_count, **fields)
 
     found = send(settings, lambda client: change(client, None))

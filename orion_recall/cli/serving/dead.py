@@ -11,22 +11,11 @@ from typing import Annotated, Any, Literal, TypeVar
 import typer
 from pydantic import BaseModel
 
+from orion_recall import contracts
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.bus.signing.keys import read_key
 from orion_recall.cli.addresses import DataFolder, find, open_bus
 from orion_recall.cli.output import NotFound, counted, group, listed, note, report, show
-from orion_recall.contracts import (
-    DELETE_KIND,
-    FEEDBACK_KIND,
-    QUERY_KIND,
-    STORE_KIND,
-    UPDATE_KIND,
-    MemoryDeleteV1,
-    MemoryStoreV1,
-    MemoryUpdateV1,
-    RecallFeedbackV1,
-    RecallQueryV1,
-)
 from orion_recall.settings import Settings
 
 T = TypeVar("T")
@@ -34,11 +23,11 @@ Kind = Literal["queries", "stores", "updates", "deletes", "feedback"]
 Of = Annotated[Kind, typer.Option("--of", help="What the messages are.")]
 _ALL = 100_000
 _READ_AS: dict[Kind, tuple[str, type[BaseModel]]] = {
-    "queries": (QUERY_KIND, RecallQueryV1),
-    "stores": (STORE_KIND, MemoryStoreV1),
-    "updates": (UPDATE_KIND, MemoryUpdateV1),
-    "deletes": (DELETE_KIND, MemoryDeleteV1),
-    "feedback": (FEEDBACK_KIND, RecallFeedbackV1),
+    "queries": (contracts.QUERY_KIND, contracts.RecallQueryV1),
+    "stores": (contracts.STORE_KIND, contracts.MemoryStoreV1),
+    "updates": (contracts.UPDATE_KIND, contracts.MemoryUpdateV1),
+    "deletes": (contracts.DELETE_KIND, contracts.MemoryDeleteV1),
+    "feedback": (contracts.FEEDBACK_KIND, contracts.RecallFeedbackV1),
 }
 
 app = group("""Look at messages that could not be served, and put them back.
@@ -149,16 +138,9 @@ def _with_letters(settings: Settings, what: Kind, work: Callable[[DeadLetters], 
 
 def _as_json(letter: DeadLetter) -> dict[str, Any]:
     cut = {"message_bytes": letter.size, "message_sha256": letter.sha256, "message_head": letter.head}
-    return {
-        "id": letter.id,
-        "at": _moment(letter.id),
-        "entry_id": letter.entry_id,
-        "correlation_id": letter.correlation_id,
-        "reason": letter.reason,
-        "withheld": letter.withheld,
-        **({} if letter.size is None else cut),
-        "fields": letter.fields,
-    }
+    told = {name: getattr(letter, name) for name in ("entry_id", "correlation_id", "reason", "withheld")}
+    further = {} if letter.size is None else cut
+    return {"id": letter.id, "at": _moment(letter.id), **told, **further, "fields": letter.fields}
 
 
 def _moment(entry_id: str) -> datetime:

@@ -147,17 +147,11 @@ async def _postgres(settings: Settings) -> Found:
                 )
                 decisions = await connection.fetchval("SELECT count(*) FROM recall_decisions")
             copies = [
-                {
-                    "copy": one.copy,
-                    "kind": one.kind,
-                    "position": one.position,
-                    "behind": max(0, head - one.position),
-                    "last_sign_at": moment_of(one.updated_at),
-                    "silent_s": round(one.silent_s, 1),
-                    "gone": one.is_gone,
-                }
+                {"copy": one.copy, "kind": one.kind, "position": one.position,
+                 "behind": max(0, head - one.position), "last_sign_at": moment_of(one.updated_at),
+                 "silent_s": round(one.silent_s, 1), "gone": one.is_gone}
                 for one in await record.copies()
-            ]
+            ]  # fmt: skip
     except RecordError as error:
         return {**found, "error": str(error)}
     memories = {row["tenant"]: row["count"] for row in counted}
@@ -184,15 +178,11 @@ def _show(found: Found) -> Iterator[Shown]:
         yield ""
         yield from document({"worker": told.pop("instance"), **told})
     copies = [
-        {
-            "kind": one["kind"],
-            "copy": one["copy"],
-            "state": _behind(one),
-            "last sign of life": f"{duration(one['silent_s'])} ago",
-            "gone?": f"orion-recall status --forget {shlex.quote(one['copy'])}" if one["gone"] else None,
-        }
+        {"kind": one["kind"], "copy": one["copy"], "state": _behind(one),
+         "last sign of life": f"{duration(one['silent_s'])} ago",
+         "gone?": f"orion-recall status --forget {shlex.quote(one['copy'])}" if one["gone"] else None}
         for one in postgres.get("copies", ())
-    ]
+    ]  # fmt: skip
     yield ""
     yield from document({"Postgres": postgres["dsn"] or "-", **postgres, "dsn": None, "copies": copies})
     yield from document({"problems": found["problems"]})

@@ -65,21 +65,15 @@ async def serve_several(
 
 
 def ready_of(service: Service) -> dict[str, Any]:
-    """The first line of a worker."""
     settings, opened = service.settings, service.opened
     return {
-        "ready": True,
-        "instance": settings.instance,
-        "bus_url": without_secrets(settings.bus_url or ""),
+        "ready": True, "instance": settings.instance, "bus_url": without_secrets(settings.bus_url or ""),
         "postgres_dsn": dsn_without_secrets(settings.dsn) if settings.dsn else None,
-        "data_dir": str(settings.data_dir.resolve()),
-        "pid": os.getpid(),
+        "data_dir": str(settings.data_dir.resolve()), "pid": os.getpid(),
         "index_position": opened.index.position if opened.index else None,
         "graph_position": opened.graph.position if opened.graph else None,
-        "profiles": sorted(service.profiles),
-        "broken": opened.broken,
-        "health_url": service.observer.url,
-    }
+        "profiles": sorted(service.profiles), "broken": opened.broken, "health_url": service.observer.url,
+    }  # fmt: skip
 
 
 def ready_of_all(workers: Sequence[Ready]) -> dict[str, Any]:
@@ -135,14 +129,10 @@ async def _up(settings: Settings, workers: int, *, console: bool) -> None:
     if console:
         load_console().check_console(settings)  # before engines start
     engines = EmbeddedEngines.start(
-        settings.data_dir,
-        valkey=settings.redis_url is None,
-        postgres=settings.postgres_dsn is None,
-        postgres_schema=settings.postgres_schema,
-        bus_memory_bytes=settings.bus_memory_bytes,
-        min_free_bytes=settings.min_free_bytes,
-        workers=workers,
-    )
+        settings.data_dir, valkey=settings.redis_url is None, postgres=settings.postgres_dsn is None,
+        postgres_schema=settings.postgres_schema, bus_memory_bytes=settings.bus_memory_bytes,
+        min_free_bytes=settings.min_free_bytes, workers=workers,
+    )  # fmt: skip
     with stop_signals() as signals:
         async with engines as running:
             running.supervise()

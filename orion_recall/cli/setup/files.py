@@ -45,15 +45,10 @@ def settings(
     except SettingsError as wrong:
         error = str(wrong)
     told = [
-        {
-            "variable": row.variable,
-            "default": row.default or None,
-            "meaning": row.meaning,
-            "is_secret": row.is_secret,
-            "is_set": not given.isdisjoint(row.variables),
-        }
+        {"variable": row.variable, "default": row.default or None, "meaning": row.meaning,
+         "is_secret": row.is_secret, "is_set": not given.isdisjoint(row.variables)}
         for row in known
-    ]
+    ]  # fmt: skip
     remarks = [*(f"nothing reads {name}" for name in unknown), error and f"these settings cannot be used: {error}"]
     columns = ("variable", "", "default", "meaning")
     rows = [

@@ -11,16 +11,7 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.bus.signing.keys import (
-    RIGHTS,
-    Caller,
-    Right,
-    check_id,
-    new_caller,
-    read_ring,
-    written_caller,
-    written_key,
-)
+from orion_recall.bus.signing import keys as signing
 from orion_recall.cli.output import group, note, report, show
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
@@ -44,7 +35,7 @@ def new_key(
     key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's name, which is no secret.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The new file for the caller.")],
     tenant: Annotated[list[str], typer.Option(help="Its tenant; the first is the default; * is all.")],
-    may: Annotated[str, typer.Option("--may", help="What it may do.")] = ",".join(RIGHTS),
+    may: Annotated[str, typer.Option("--may", help="What it may do.")] = ",".join(signing.RIGHTS),
     days: Annotated[int | None, typer.Option(min=1, max=36_500, help="After so many days it is over.")] = None,
     ring: Ring = None,
 ) -> None:
@@ -55,19 +46,19 @@ def new_key(
     Example: `orion-recall keys new reader --tenant ana --may recall,feedback --out reader.key`
     """
     path, rights = _ring(ring), _rights(may)
-    callers = read_ring(path) if path.exists() else {}
-    if check_id(key_id) in callers:
+    callers = signing.read_ring(path) if path.exists() else {}
+    if signing.check_id(key_id) in callers:
         raise SettingsError(
             f"{path} has a key {key_id!r}: give the new one another name, and take the old one out later"
         )
     until = None if days is None else datetime.now(UTC).replace(microsecond=0) + timedelta(days=days)
     secret = secrets.token_bytes(_SECRET_BYTES)
-    caller = new_caller(id=key_id, secret=secret, tenants=tenant, may=rights, until=until)
+    caller = signing.new_caller(id=key_id, secret=secret, tenants=tenant, may=rights, until=until)
     if not path.parent.is_dir():
         raise SettingsError(f"{path}: there is no folder {path.parent}")
-    _write(out, written_key(caller), os.O_CREAT | os.O_EXCL)
+    _write(out, signing.written_key(caller), os.O_CREAT | os.O_EXCL)
     try:
-        _write(path, written_caller(caller), os.O_CREAT | os.O_APPEND)
+        _write(path, signing.written_caller(caller), os.O_CREAT | os.O_APPEND)
     except OSError:
         out.unlink()
         raise
@@ -82,7 +73,7 @@ def list_keys(ring: Ring = None) -> None:
     Example: `orion-recall keys list`
     """
     path = _ring(ring)
-    callers, now = read_ring(path), time.time()
+    callers, now = signing.read_ring(path), time.time()
     report({"ring": str(path), "keys": [_as_json(one, now) for one in callers.values()]})
 
 
@@ -93,11 +84,11 @@ def _ring(given: Path | None) -> Path:
     return path
 
 
-def _rights(text: str) -> frozenset[Right]:
+def _rights(text: str) -> frozenset[signing.Right]:
     named = {part.strip() for part in text.split(",") if part.strip()}
-    if not named or named - set(RIGHTS):
-        raise SettingsError(f"--may: name some of {', '.join(RIGHTS)}, with commas")
-    return frozenset(right for right in RIGHTS if right in named)
+    if not named or named - set(signing.RIGHTS):
+        raise SettingsError(f"--may: name some of {', '.join(signing.RIGHTS)}, with commas")
+    return frozenset(right for right in signing.RIGHTS if right in named)
 
 
 def _write(path: Path, text: str, flags: int) -> None:
@@ -109,11 +100,6 @@ def _write(path: Path, text: str, flags: int) -> None:
         file.write(text)
 
 
-def _as_json(caller: Caller, now: float) -> dict[str, object]:
-    return {
-        "id": caller.id,
-        "tenants": caller.tenants,
-        "may": sorted(caller.may),
-        "until": caller.until,
-        "is_over": caller.is_over(now),
-    }
+def _as_json(caller: signing.Caller, now: float) -> dict[str, object]:
+    told = {"id": caller.id, "tenants": caller.tenants, "may": sorted(caller.may), "until": caller.until}
+    return {**told, "is_over": caller.is_over(now)}

@@ -31,16 +31,12 @@ def list_profiles() -> None:
     """
     settings = Settings.read()
     profiles = load_profiles(_folder(settings))
+    further = {"max_total_items", "render_budget_tokens", "description"}
     told = [
-        {
-            "profile": name,
-            "default": name == settings.default_profile,
-            "sources": one.sources_on,
-            "hash": one.content_hash,
-            **one.model_dump(mode="json", include={"max_total_items", "render_budget_tokens", "description"}),
-        }
+        {"profile": name, "default": name == settings.default_profile, "sources": one.sources_on,
+         "hash": one.content_hash, **one.model_dump(mode="json", include=further)}
         for name, one in profiles.items()
-    ]
+    ]  # fmt: skip
     columns = ("profile (* default)", "sources", "items", "tokens", "for what")
     rows = [
         (f"{name}{' *' * (name == settings.default_profile)}", ", ".join(one.sources_on), one.max_total_items,
