@@ -1,4 +1,4 @@
-"""`orion-recall ask`, `status`, `decisions`, `dead`: one question and everything that can be seen of it."""
+"""`orion-recall ask`, `status`, `doctor`, `decisions`, `dead`: a question and everything that can be seen of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.acceptance.processes import WITH_SERVERS
 from tests.acceptance.program import Program
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
+_CHANNELS = ("recall.query.v1", "orion:exec:request:RecallService")
 
 
 def test_a_question_is_answered_for_people(up: Up) -> None:
@@ -104,13 +105,6 @@ def test_a_wrong_command_line_is_named_in_one_line_and_as_json(
     assert wrong.err.count("\n") == 1
 
 
-def test_without_a_bus_a_question_says_both_ways_to_one(program: Program) -> None:
-    lost = program.run("ask", "hello", "--json")
-    assert lost.code == 2
-    assert "orion-recall up" in lost.json["error"]["message"]
-    assert "ORION_REDIS_URL" in lost.json["error"]["message"]
-
-
 def test_a_bus_that_is_away_is_named_without_its_password(program: Program) -> None:
     away = program.with_settings(ORION_REDIS_URL="redis://user:hunter2@127.0.0.1:1/0")
     for arguments in (("ask", "hello"), ("status", "--json"), ("dead", "list")):
@@ -161,17 +155,13 @@ def test_decisions_are_listed_shown_and_asked_for_by_sql(up: Up) -> None:
     assert shown.code == 0
     assert "\nsources\n" in shown.out
     sql = f"SELECT outcome, tokens FROM recall_decisions WHERE id = '{stats['decision_id']}'"
-    assert up.program.run("decisions", "sql", sql, "--json").json == {
-        "columns": ["outcome", "tokens"],
-        "rows": [["ok", stats["tokens"]]],
-        "truncated": False,
-    }
+    expected = {"columns": ["outcome", "tokens"], "rows": [["ok", stats["tokens"]]], "truncated": False}
+    assert up.program.run("decisions", "sql", sql, "--json").json == expected
     assert "outcome" in up.program.run("decisions", "sql", sql).out
 
 
-@pytest.mark.parametrize("names", ["outcome, tokens", "*"])
-def test_sql_that_gives_no_row_shows_its_columns(up: Up, names: str) -> None:
-    nothing = up.program.run("decisions", "sql", f"SELECT {names} FROM recall_decisions LIMIT 0")
+def test_sql_that_gives_no_row_shows_its_columns(up: Up) -> None:
+    nothing = up.program.run("decisions", "sql", "SELECT * FROM recall_decisions LIMIT 0")
     assert nothing.code == 0
     assert {"outcome", "tokens"} <= set(nothing.out.split())
     assert "columns of the result" in nothing.out
@@ -188,7 +178,8 @@ def test_sql_that_writes_or_is_wrong_is_refused(up: Up) -> None:
 
 
 def test_what_is_not_there_is_exit_code_1(up: Up) -> None:
-    for arguments in (("decisions", "show", str(uuid4())), ("dead", "show", "1-1"), ("dead", "requeue", "1-1")):
+    decision, history = ("decisions", "show", str(uuid4())), ("memory", "history", "nobody")
+    for arguments in (decision, history, ("dead", "show", "1-1"), ("dead", "requeue", "1-1")):
         missing = up.program.run(*arguments, "--json")
         assert missing.code == 1
         assert missing.json["error"]["type"] == "NotFound"
@@ -213,6 +204,53 @@ async def test_a_dead_letter_is_listed_shown_and_put_back(up: Up) -> None:
     again = _letter(up, corr_id, other_than=letter["id"])
     assert again["entry_id"] == put_back.json["requeued"][0]["entry_id"]
     assert up.program.run("dead", "list", "--of", "stores", "--json").json == {"letters": []}
+
+
+def test_it_says_how_many_listen_on_each_channel_and_what_it_means_when_nobody_does(up: Up) -> None:
+    looked = up.program.run("doctor", "--json")
+    assert looked.code == 0, looked.err
+    assert looked.json["channels"] == {"listeners": dict.fromkeys(_CHANNELS, 1), "error": None}
+    quiet = up.program.with_settings(ORION_QUERY__CHANNELS="somewhere.else,recall.query.v1").run("doctor")
+    assert quiet.code == 0, quiet.err
+    assert "somewhere.else  nobody listens: what is published here now is lost" in quiet.out
+    assert "recall.query.v1  1 listening" in quiet.out
+
+
+def test_it_says_what_bus_and_postgres_are_and_that_all_is_well(up: Up) -> None:
+    servers = up.program.run("doctor", "--json").json["servers"]
+    assert [one["problem"] for one in servers] == [None] * len(servers)
+    found = {one["name"]: one["found"] for one in servers}
+    assert {"descriptors", "bus", "clock", "Postgres", "schema"} <= found.keys()
+    assert found["bus"].startswith("Valkey ")
+    assert "connections" in found["Postgres"]
+    assert "that is this version's" in found["schema"]
+    assert "of that of the bus" in found["clock"]
+
+
+def test_status_says_where_each_worker_listens(up: Up) -> None:
+    (worker,) = up.program.run("status", "--json").json["bus"]["workers"]
+    assert worker["channels"] == sorted(_CHANNELS)
+    assert "orion:exec:request:RecallService, recall.query.v1" in up.program.run("status").out
+
+
+def test_a_bus_that_is_away_is_said(up: Up) -> None:
+    away = up.program.with_settings(ORION_REDIS_URL="redis://127.0.0.1:1/0").run("doctor", "--json")
+    assert away.code == 1
+    assert "127.0.0.1:1" in away.json["channels"]["error"]
+
+
+def test_one_decision_is_shown_with_what_was_asked_and_the_texts(up: Up) -> None:
+    told = up.program.run("ask", "What is wrong with the harbour crane?", "--k", "2", "--json").json["bundle"]
+    decision_id = told["stats"]["decision_id"]
+    _decision(up, decision_id)
+    texts = up.program.run("decisions", "show", decision_id, "--json").json["texts"][decision_id]
+    assert texts["why_not"] is None
+    assert [one["memory_id"] for one in texts["items"]] == [item["id"] for item in told["items"]]
+    assert {one["state"] for one in texts["items"]} == {"unchanged"}
+    shown = up.program.with_settings(COLUMNS="160").run("decisions", "show", decision_id).out
+    for sign in ("asked options", "index ", "version ", "possible as it was", "texts now"):
+        assert sign in shown
+    assert texts["items"][0]["text"][:30] in shown
 
 
 def _decision(up: Up, decision_id: str) -> dict[str, object]:

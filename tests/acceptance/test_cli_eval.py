@@ -6,7 +6,7 @@ import json
 import shutil
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from orion_recall.shipped import shipped_folder
-from tests.acceptance.program import Finished, Program, Running
+from tests.acceptance.program import Finished, Program
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
@@ -69,41 +69,28 @@ class Collection:
         return [json.loads(line) for line in (self.folder / name).read_text("utf-8").splitlines()]
 
 
+def written(file: Path, lines: Iterable[dict[str, Any]]) -> None:
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
 @pytest.fixture
 def collection() -> Generator[Collection]:
     folder = Path(tempfile.mkdtemp(prefix="orion-eval-test-", dir="/tmp"))
     try:
         made = Collection(Program(folder), folder)
-        made.memories.write_text(
-            "".join(
-                json.dumps(
-                    {
-                        "memory_id": f"{conversation}/{number}",
-                        "conversation_id": conversation,
-                        "session_id": f"{conversation}/s",
-                        "turn_datetime": f"2026-03-01T10:0{number}:00",
-                        "speaker": speaker,
-                        "text": text,
-                    }
-                )
-                + "\n"
-                for number, (conversation, speaker, text) in enumerate(TURNS, 1)
-            )
-        )
-        made.queries.write_text(
-            "".join(
-                json.dumps(
-                    {
-                        "query_id": f"q{number}",
-                        "conversation_id": query["evidence"][0].partition("/")[0],
-                        "query_date": "2026-03-01T12:00:00",
-                        **query,
-                    }
-                )
-                + "\n"
-                for number, query in enumerate(QUERIES, 1)
-            )
-        )
+        memories = (
+            {"memory_id": f"{conversation}/{number}", "conversation_id": conversation,
+             "session_id": f"{conversation}/s", "turn_datetime": f"2026-03-01T10:0{number}:00", "speaker": speaker,
+             "text": text}
+            for number, (conversation, speaker, text) in enumerate(TURNS, 1)
+        )  # fmt: skip
+        written(made.memories, memories)
+        queries = (
+            {"query_id": f"q{number}", "conversation_id": query["evidence"][0].partition("/")[0],
+             "query_date": "2026-03-01T12:00:00", **query}
+            for number, query in enumerate(QUERIES, 1)
+        )  # fmt: skip
+        written(made.queries, queries)
         yield made
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -145,13 +132,6 @@ def test_a_second_run_embeds_nothing_again_and_is_the_same_byte_by_byte(collecti
     )
     third = collection.run("three.jsonl", "--json")
     assert (third.json["vectors_embedded"], third.json["vectors_from_cache"]) == (1, EMBEDDED)
-    assert sorted(path.name for path in collection.folder.glob("*.jsonl")) == [
-        "memories.jsonl",
-        "one.jsonl",
-        "queries.jsonl",
-        "three.jsonl",
-        "two.jsonl",
-    ]
 
 
 def test_a_run_is_scored_and_compared_with_another(collection: Collection) -> None:
@@ -172,8 +152,6 @@ def test_a_run_is_scored_and_compared_with_another(collection: Collection) -> No
     assert scored["overall"]["means"]["recall@1"]["mean"] == pytest.approx((0.5 + 1 + 1) / 3)
     shown = collection.program.run("eval", "score", a, "--queries", queries, "--k", "1")
     assert "recall@bundle" in shown.out
-    gone = collection.program.run("eval", "score", a, "--queries", queries, "--plot", "recall.png")
-    assert (gone.code, "--json has the numbers" in gone.err) == (2, True), gone.err
     between = collection.program.run(
         "eval", "compare", a, b, "--queries", queries, "--by", "recall@bundle", "--json"
     )
@@ -184,13 +162,10 @@ def test_a_run_is_scored_and_compared_with_another(collection: Collection) -> No
     assert "What is wrong with the crane?" in printed.out
 
 
-@pytest.mark.slow
 def test_a_part_of_the_queries_is_no_whole_run(collection: Collection) -> None:
     assert collection.run("whole.jsonl").code == 0
     assert collection.run("part.jsonl", "--limit", "2").code == 0
-    whole, part, queries = (
-        str(collection.folder / name) for name in ("whole.jsonl", "part.jsonl", "queries.jsonl")
-    )
+    whole, part, queries = (str(collection.folder / f"{name}.jsonl") for name in ("whole", "part", "queries"))
     scored = collection.program.run("eval", "score", part, "--queries", queries)
     assert "1 query of 3 without a line" in scored.err
     answered = collection.program.run("eval", "score", part, "--queries", queries, "--only-answered", "--json")
@@ -230,23 +205,17 @@ def test_an_interrupted_run_leaves_the_last_one_as_it_was(collection: Collection
     out.write_text("the last one\n")
     # Enough queries that it is still asking when it is told to stop.
     lines = [json.loads(line) for line in collection.queries.read_text().splitlines()]
-    collection.queries.write_text(
-        "".join(json.dumps({**lines[place % 4], "query_id": f"q{place}"}) + "\n" for place in range(20_000))
-    )
+    written(collection.queries, ({**lines[place % 4], "query_id": f"q{place}"} for place in range(20_000)))
 
-    def parts() -> list[Path]:
-        return [path for path in collection.folder.glob(".run.jsonl.*.part") if path.stat().st_size]
+    def has_lines() -> bool:
+        return any(path.stat().st_size for path in collection.folder.glob(".run.jsonl.*.part"))
 
     with collection.program.started(*collection.arguments(out)) as running:
-        asking(running, parts)
+        running.wait_until(has_lines, "its first lines")
         running.signal(signal.SIGINT)
         assert running.end().code == 130
     assert out.read_text() == "the last one\n"
     assert list(collection.folder.glob(".run.jsonl.*")) == []
-
-
-def asking(running: Running, parts: Any) -> None:
-    running.wait_until(lambda: bool(parts()), "its first lines")
 
 
 def test_a_timeline_that_does_not_answer_makes_the_run_a_failure(collection: Collection) -> None:
@@ -273,12 +242,9 @@ def test_weights_are_learned_into_a_profile_that_can_be_used(collection: Collect
     assert "'speling' is not a part that is learned" in refused.err
 
 
-@pytest.mark.slow
 def test_values_and_parts_are_tried_and_the_worst_queries_shown(collection: Collection) -> None:
     swept = collection.trial("sweep", "--set", "rank_pool=10,20", "--set", "ranking.speaker=0,1", "--json").json
     assert len(swept["points"]) == 5
-    former = collection.trial("ablate", "--k", "1")
-    assert (former.code, "`eval sweep --set KEY=0`" in former.err) == (2, True), former.err
     assert collection.run("run.jsonl", "--baseline", "like").code == 0
     assert collection.lines("run.jsonl")[1]["ranked"] == ["harbour/3"]
     files = ("--queries", str(collection.queries), "--memories", str(collection.memories))

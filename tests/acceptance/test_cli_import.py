@@ -22,23 +22,10 @@ def written(up: Up, *lines: object) -> Path:
 
 
 def test_what_was_imported_can_be_asked_for_at_once(up: Up) -> None:
-    file = written(
-        up,
-        {
-            "key": "quokka",
-            "body": {"said": "The quokka sleeps in the boiler room."},
-            "when": "2026-01-01T10:00:00",
-            "mood": "calm",
-        },
-    )
-    arguments = (
-        "import",
-        str(file),
-        "--map",
-        "id=key,text=body.said,occurred_at=when",
-        "--timezone",
-        "Europe/Oslo",
-    )
+    body = {"said": "The quokka sleeps in the boiler room."}
+    file = written(up, {"key": "quokka", "body": body, "when": "2026-01-01T10:00:00", "mood": "calm"})
+    mapping = "id=key,text=body.said,occurred_at=when"
+    arguments = ("import", str(file), "--map", mapping, "--timezone", "Europe/Oslo")
     done = up.program.run(*arguments, "--json")
     assert done.code == 0, done.err
     assert (done.json["stored"], done.json["copies"]) == (1, "caught_up")
@@ -87,7 +74,6 @@ def test_csv_and_a_json_array_are_imported_and_another_format_is_named_once(up: 
     assert (refused.code, refused.err.count("format is not imported"), refused.err.count("\n")) == (2, 1, 1)
 
 
-@pytest.mark.slow
 def test_an_import_that_was_interrupted_is_run_again(up: Up) -> None:
     name = uuid4().hex
     # One memory again and again: much to send and little to index.
@@ -103,9 +89,6 @@ def test_an_import_that_was_interrupted_is_run_again(up: Up) -> None:
     assert "Traceback" not in ended.err
     done = up.program.run("import", str(file), "--no-wait", "--json")
     assert (done.code, done.json["read"], done.json["stored"]) == (0, 3000, 0), done.err
-    refused = up.program.run("import", str(file), "--restart")
-    assert refused.code == 2
-    assert "every import begins anew" in refused.err
 
 
 def test_a_naive_time_a_missing_file_and_a_wrong_mapping_are_usage_errors(up: Up) -> None:
@@ -129,16 +112,9 @@ def test_memories_of_a_tenant_that_is_not_served_are_rejected(up: Up) -> None:
     assert "does not serve" in done.json["problems"][0]["reason"]
 
 
-@pytest.mark.slow
 def test_a_worker_without_a_record_refuses_the_file(up: Up) -> None:
-    alone = Program(
-        up.program.folder,
-        {
-            "ORION_REDIS_URL": up.ready["bus_url"],
-            "ORION_PREFIX": "alone:",
-            "ORION_DATA_DIR": str(up.program.folder / "alone"),
-        },
-    )
+    settings = {"ORION_REDIS_URL": up.ready["bus_url"], "ORION_PREFIX": "alone:"}
+    alone = Program(up.program.folder, {**settings, "ORION_DATA_DIR": str(up.program.folder / "alone")})
     file = written(up, {"id": "a", "text": "x"})
     with alone.started("worker", "--json") as running:
         running.ready()

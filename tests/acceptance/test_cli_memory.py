@@ -18,9 +18,8 @@ def test_a_memory_is_stored_changed_looked_at_and_deleted(up: Up) -> None:
     stored = run("memory", "store", name, "--text", "The zeppelin is moored in Umbra.", "--set", "speaker=Bo")
     assert (stored.code, stored.out.strip()) == (0, "1 stored"), stored.err
     assert run("memory", "store", name, "--text", "Something else.").code == 1
-    changed = run(
-        "memory", "update", name, "--text", "The zeppelin is moored in Zephyria.", "--actor", "bo", "--json"
-    )
+    text = ("--text", "The zeppelin is moored in Zephyria.")
+    changed = run("memory", "update", name, *text, "--actor", "bo", "--json")
     assert (changed.code, changed.json["updated"], changed.json["pending"]) == (0, 1, False)
     late = run("memory", "update", name, "--set", "title=x", "--if-version", "1")
     assert late.code == 1
@@ -58,17 +57,8 @@ def test_memories_are_listed_searched_and_shown(up: Up) -> None:
 
 def test_a_sentence_is_remembered_once(up: Up) -> None:
     session = f"s-{uuid4().hex[:8]}"
-    arguments = (
-        "memory",
-        "remember",
-        "The kettle whistles.",
-        "--speaker",
-        "Ana",
-        "--session",
-        session,
-        "--tag",
-        "tea",
-    )
+    said = ("memory", "remember", "The kettle whistles.")
+    arguments = (*said, "--speaker", "Ana", "--session", session, "--tag", "tea")
     first, again = up.program.run(*arguments), up.program.run(*arguments, "--json")
     assert (first.code, again.code) == (0, 0), again.err
     assert first.out.strip() == again.json["id"]
@@ -96,20 +86,11 @@ def test_what_matches_is_shown_first_and_changed_when_that_is_confirmed(up: Up) 
     ("arguments", "told"),
     [
         (("update", "m"), "nothing to change"),
-        (("update", "m", "--set", "txt=x"), "no field 'txt'"),
         (("store", "m"), "--text"),
-        (("deleteq",), "at least one condition"),
-        (("deleteq", "--where", "spaeker=Ana"), "spaeker"),
         (("deleteq", "--where", "since=someday"), "--where since"),
-        (("store", "m", "--text", "x", "--set", "metadata={"), "not JSON"),
     ],
 )
 def test_wrong_use_is_said_and_nothing_is_sent(up: Up, arguments: tuple[str, ...], told: str) -> None:
     done = up.program.run("memory", *arguments)
     assert done.code == 2
     assert told in done.err
-
-
-def test_there_is_no_history_of_nothing(up: Up) -> None:
-    done = up.program.run("memory", "history", "nobody", "--json")
-    assert (done.code, done.json["error"]["type"]) == (1, "NotFound")

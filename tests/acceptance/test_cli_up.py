@@ -13,7 +13,7 @@ from tests.acceptance.program import Program, processes_on
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up_says_where_it_is_and_ends_cleanly_on_a_signal(program: Program, number: signal.Signals) -> None:
     started = program.from_scratch() if number == signal.SIGINT else program
     with started.started("up", "--json") as running:
@@ -54,17 +54,12 @@ def test_a_second_up_on_a_folder_names_the_first_one(up: Up) -> None:
     assert up.program.run("ask", "crane").code == 0
 
 
-@pytest.mark.slow
 def test_a_worker_takes_its_addresses_from_the_environment_and_ends_on_sigterm(program: Program) -> None:
     with program.started("up", "--json") as first:
         ready = first.ready()
         folder = program.folder / "worker"
-        second = program.with_settings(
-            ORION_REDIS_URL=ready["bus_url"],
-            ORION_POSTGRES_DSN=ready["postgres_dsn"],
-            ORION_DATA_DIR=str(folder),
-            ORION_INSTANCE="second",
-        )
+        addresses = {"ORION_REDIS_URL": ready["bus_url"], "ORION_POSTGRES_DSN": ready["postgres_dsn"]}
+        second = program.with_settings(**addresses, ORION_DATA_DIR=str(folder), ORION_INSTANCE="second")
         with second.started("worker", "--json") as running:
             said = running.ready()
             assert (said["instance"], said["data_dir"]) == ("second", str(folder))
@@ -77,14 +72,6 @@ def test_a_worker_takes_its_addresses_from_the_environment_and_ends_on_sigterm(p
         assert first.end().code == 0
 
 
-def test_a_worker_without_a_bus_says_what_to_do(program: Program) -> None:
-    ended = program.run("worker")
-    assert ended.code == 2
-    assert "ORION_REDIS_URL" in ended.err
-    assert "Traceback" not in ended.err
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(WITH_SERVERS, reason="servers are held by nobody")
 def test_a_worker_whose_index_another_one_holds_says_who(up: Up) -> None:
     program = up.program.with_settings(ORION_REDIS_URL=up.ready["bus_url"])

@@ -9,7 +9,7 @@ from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs]
 from xdist.scheduler import LoadFileScheduling  # pyright: ignore[reportMissingTypeStubs]
 
 # Files whose tests ask one program that is up: to start it takes longer than most of them.
-_ASKS_WHAT_IS_UP = ("ask", "doctor", "import", "memory", "up")
+_ASKS_WHAT_IS_UP = ("ask", "import", "memory", "up")
 
 
 class _Scheduling(LoadFileScheduling):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any
 
 import pytest
@@ -35,92 +34,55 @@ Show = Callable[..., str]
 def because(name: str) -> dict[str, Any]:
     """Why the memory is first, as a trace has it."""
     parts = [{"part": "fusion", "value": 1.0, "share": 1.0}]
-    return {
-        "code": "item",
-        "id": name,
-        "place": 1,
-        "score": 1.0,
-        "found": {"lexical": 1},
-        "parts": parts,
-        "ahead": None,
-    }
+    found = {"lexical": 1}
+    return {"code": "item", "id": name, "place": 1, "score": 1.0, "found": found, "parts": parts, "ahead": None}
 
 
 def candidate(name: str, **changes: Any) -> dict[str, Any]:
     shares = {"fusion": 0.333333, "neighbour": 0.333333, "recency": 0.333334, "similarity": 0.0}
+    parts = [
+        {"part": name, "value": 1.0, "weight": 0.0 if name == "similarity" else 1.0, "share": share}
+        for name, share in shares.items()
+    ]
     made: dict[str, Any] = {
-        "place": 1,
-        "kept": True,
-        "id": name,
-        "kind": "world",
-        "speaker": "Bo",
-        "ts": 0.0,
-        "text": "The harbour crane needs a gearbox.",
-        "fused": 1.0,
+        "place": 1, "kept": True, "id": name, "kind": "world", "speaker": "Bo", "ts": 0.0,
+        "text": "The harbour crane needs a gearbox.", "fused": 1.0,
         "sources": {"vector": {"rank": 2, "score": 0.612345}, "lexical": {"rank": 1, "score": 7.0}},
-        "statements": [],
-        "score": 1.0,
-        "parts": [
-            {"part": name, "value": 1.0, "weight": 0.0 if name == "similarity" else 1.0, "share": share}
-            for name, share in shares.items()
-        ],
-        "dropped": None,
-        "confidence": SURE,
-    }
+        "statements": [], "score": 1.0, "parts": parts, "dropped": None, "confidence": SURE,
+    }  # fmt: skip
     return made | changes
 
 
 def reply(*candidates: dict[str, Any], trace: dict[str, Any] | None = None, **stats: Any) -> RecallReplyV1:
+    asked = "what about the crane?"
     told: dict[str, Any] = {
-        "stage_ms": {"search": 3.21, "rank": 0.4},
-        "ranked": 2,
+        "stage_ms": {"search": 3.21, "rank": 0.4}, "ranked": 2,
         "understood": {"time": {"intervals": [], "asks_when": False, "session": None}},
-        "searched": {
-            "by_meaning": "what about the crane?",
-            "by_words": "what about the crane?",
-            "named_speaker": None,
-        },
-        "why": [because("m1")],
-        "candidates": list(candidates),
-        "not_listed": 0,
-    }
+        "searched": {"by_meaning": asked, "by_words": asked, "named_speaker": None},
+        "why": [because("m1")], "candidates": list(candidates), "not_listed": 0,
+    }  # fmt: skip
     given: dict[str, Any] = {
-        "backend_counts": {"vector": 2},
-        "latency_ms": 5.0,
-        "profile": "reflect.v1",
-        "outcome": "ok",
-        "sources": {"vector": {"status": "ok", "count": 2, "ms": 3.21, "error": None}},
-        "dropped": {},
-        "confidence": 0.76,
-        "trace": told | (trace or {}),
-    }
+        "backend_counts": {"vector": 2}, "latency_ms": 5.0, "profile": "reflect.v1", "outcome": "ok",
+        "sources": {"vector": {"status": "ok", "count": 2, "ms": 3.21, "error": None}}, "dropped": {},
+        "confidence": 0.76, "trace": told | (trace or {}),
+    }  # fmt: skip
     bundle: dict[str, Any] = {"rendered": "", "items": [], "stats": given | stats}
     return read_message(RecallReplyV1, {"bundle": bundle}, "payload")
 
 
-def shown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], made: RecallReplyV1, width: int = 80
-) -> str:
-    monkeypatch.setenv("COLUMNS", str(width))
-    output.show({}, *trace_shown(made.bundle.stats, made.bundle.stats.trace or {}))
-    return capsys.readouterr().out
-
-
 @pytest.fixture
 def show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Show:
-    return partial(shown, monkeypatch, capsys)
+    def shown(made: RecallReplyV1, width: int = 80) -> str:
+        monkeypatch.setenv("COLUMNS", str(width))
+        output.show({}, *trace_shown(made.bundle.stats, made.bundle.stats.trace or {}))
+        return capsys.readouterr().out
+
+    return shown
 
 
 LONG = candidate("a-very-long-name-of-a-memory@2026-11-22T08:15:30", layer="procedural", text="words " * 60)
-LEFT = candidate(
-    "m2",
-    place=2,
-    kept=False,
-    score=0.5,
-    parts=[],
-    dropped={"reason": "near_duplicate", "for": "m1"},
-    confidence=None,
-)
+DROPPED = {"reason": "near_duplicate", "for": "m1"}
+LEFT = candidate("m2", place=2, kept=False, score=0.5, parts=[], dropped=DROPPED, confidence=None)
 
 
 def test_an_option_has_the_type_and_the_words_of_its_field() -> None:
@@ -144,11 +106,8 @@ def test_only_what_is_given_reaches_the_message() -> None:
 
     line = ["x", "--session", "s", "--k", "0", "--no-cascade", "--tag", "a", "--tag", "b"]
     typer.main.get_command(app)(line, standalone_mode=False)
-    assert got == {
-        "text": "x",
-        "query": {"session_id": "s"},
-        "options": {"k": 0, "cascade": False, "tags": ["a", "b"]},
-    }
+    options = {"k": 0, "cascade": False, "tags": ["a", "b"]}
+    assert got == {"text": "x", "query": {"session_id": "s"}, "options": options}
     typer.main.get_command(app)(["x"], standalone_mode=False)
     assert got == {"text": "x", "query": {}, "options": {}}
 

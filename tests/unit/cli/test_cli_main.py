@@ -38,29 +38,15 @@ def loading(raises: BaseException) -> Callable[[str], Any]:
     return lambda _name: typer.main.get_command(app)
 
 
-def commands_of(group: Any) -> list[Any]:
-    """The group's commands; none of a single command."""
-    return list(getattr(group, "commands", {}).values())
-
-
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_says_of_a_command_what_its_own_help_says_first(name: str) -> None:
+def test_every_command_has_its_help_with_an_example_and_can_print_json(name: str) -> None:
     command = load(name)
+    subcommands = list(getattr(command, "commands", {}).values())
     assert command.name == name
-    assert (command.help or "").strip().splitlines()[0] == COMMANDS[name][1]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_every_command_has_an_example(name: str) -> None:
-    command = load(name)
-    for one in [command, *commands_of(command)]:
+    assert (command.help or "").strip().splitlines()[0] == COMMANDS[name][1], "the list says the same"
+    for one in [command, *subcommands]:
         assert "Example: " in (one.help or ""), one.name
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_can_print_json(name: str) -> None:
-    command = load(name)
-    for one in commands_of(command) or [command]:
+    for one in subcommands or [command]:
         assert "--json" in [option for parameter in one.params for option in parameter.opts], one.name
 
 
@@ -76,20 +62,15 @@ def test_the_help_loads_no_engine_and_no_command() -> None:
     assert set(json.loads(done.stderr.replace("'", '"'))) - {"orion_recall.errors"} <= allowed
 
 
+WRONG_USE = (SettingsError, EngineError, ProfileError, ImportFileError, EvaluationError, InvalidMessage)
+FAILED = (ModelError, RecordError, ReplyTimeout, BusUnavailable, OrionError)
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (SettingsError("x"), 2),
-        (EngineError("x"), 2),
-        (ProfileError("x"), 2),
-        (ImportFileError("x"), 2),
-        (EvaluationError("x"), 2),
-        (InvalidMessage("x"), 2),
-        (ModelError("x"), 1),
-        (RecordError("x"), 1),
-        (ReplyTimeout("x"), 1),
-        (BusUnavailable("x"), 1),
-        (OrionError("x"), 1),
+        *((kind("x"), 2) for kind in WRONG_USE),
+        *((kind("x"), 1) for kind in FAILED),
         (OSError(13, "Permission denied", "/etc/x"), 1),
         (ModuleNotFoundError("no", name="qdrant_edge"), 2),
         (KeyboardInterrupt(), 130),

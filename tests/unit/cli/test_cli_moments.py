@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,55 +15,41 @@ NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "options", "expected"),
     [
-        ("2026-03-01T09:30:00Z", datetime(2026, 3, 1, 9, 30, tzinfo=UTC)),
-        ("2026-03-01T09:30:00+02:00", datetime(2026, 3, 1, 7, 30, tzinfo=UTC)),
-        ("PT2H", datetime(2026, 3, 10, 10, tzinfo=UTC)),
-        ("30d", datetime(2026, 2, 8, 12, tzinfo=UTC)),
-        ("5m", datetime(2026, 3, 10, 11, 55, tzinfo=UTC)),
-        ("now", NOW),
-        ("3 days ago", datetime(2026, 3, 7, tzinfo=UTC)),
-        ("yesterday", datetime(2026, 3, 9, tzinfo=UTC)),
-        ("today", datetime(2026, 3, 10, tzinfo=UTC)),
-        ("last week", datetime(2026, 3, 2, tzinfo=UTC)),
-        ("last Monday", datetime(2026, 3, 9, tzinfo=UTC)),
-        ("may 2025", datetime(2025, 5, 1, tzinfo=UTC)),
-        ("2026-03-01", datetime(2026, 3, 1, tzinfo=UTC)),
-        ("2026-03-01T09:30", datetime(2026, 3, 1, 9, 30, tzinfo=UTC)),
-        ("2026-03-01 09:30:05", datetime(2026, 3, 1, 9, 30, 5, tzinfo=UTC)),
+        ("2026-03-01T09:30:00Z", {}, "03-01 09:30"),
+        ("2026-03-01T09:30:00+02:00", {}, "03-01 07:30"),
+        ("PT2H", {}, "03-10 10:00"),
+        ("30d", {}, "02-08 12:00"),
+        ("5m", {}, "03-10 11:55"),
+        ("now", {}, "03-10 12:00"),
+        ("3 days ago", {}, "03-07 00:00"),
+        ("yesterday", {}, "03-09 00:00"),
+        ("today", {}, "03-10 00:00"),
+        ("last week", {}, "03-02 00:00"),
+        ("last Monday", {}, "03-09 00:00"),
+        ("january 2026", {}, "01-01 00:00"),
+        ("2026-03-01", {}, "03-01 00:00"),
+        ("2026-03-01T09:30", {}, "03-01 09:30"),
+        ("2026-03-01 09:30:05", {}, "03-01 09:30"),
+        ("2026-03-01", {"timezone": "Europe/Berlin"}, "02-28 23:00"),
+        ("yesterday", {"timezone": "+05:00"}, "03-08 19:00"),
+        ("2026-03-01T09:30", {"timezone": "Europe/Berlin"}, "03-01 08:30"),
+        ("2026-03-01T09:30Z", {"timezone": "Europe/Berlin"}, "03-01 09:30"),
+        ("30d", {"timezone": "Europe/Berlin"}, "02-08 12:00"),
+        ("2026-03-01", {"end": True}, "03-02 00:00"),
+        ("yesterday", {"end": True}, "03-10 00:00"),
+        ("last week", {"end": True}, "03-09 00:00"),
+        ("2026-03-01T09:30Z", {"end": True}, "03-01 09:30"),
+        ("3 days ago", {"end": True}, "03-08 00:00"),
     ],
 )
-def test_a_time_or_how_long_ago(text: str, expected: datetime) -> None:
-    assert moment("--since", text, now=NOW) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "zone", "expected"),
-    [
-        ("2026-03-01", "Europe/Berlin", datetime(2026, 2, 28, 23, tzinfo=UTC)),
-        ("yesterday", "+05:00", datetime(2026, 3, 8, 19, tzinfo=UTC)),
-        ("2026-03-01T09:30", "Europe/Berlin", datetime(2026, 3, 1, 8, 30, tzinfo=UTC)),
-        ("2026-03-01T09:30Z", "Europe/Berlin", datetime(2026, 3, 1, 9, 30, tzinfo=UTC)),
-        ("30d", "Europe/Berlin", datetime(2026, 2, 8, 12, tzinfo=UTC)),
-    ],
-)
-def test_what_has_no_zone_is_in_the_one_given(text: str, zone: str, expected: datetime) -> None:
-    assert moment("--since", text, timezone=zone, now=NOW) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("2026-03-01", datetime(2026, 3, 2, tzinfo=UTC)),
-        ("yesterday", datetime(2026, 3, 10, tzinfo=UTC)),
-        ("last week", datetime(2026, 3, 9, tzinfo=UTC)),
-        ("2026-03-01T09:30Z", datetime(2026, 3, 1, 9, 30, tzinfo=UTC)),
-        ("3 days ago", datetime(2026, 3, 8, tzinfo=UTC)),
-    ],
-)
-def test_an_end_takes_the_whole_day_or_period(text: str, expected: datetime) -> None:
-    assert moment("--until", text, end=True, now=NOW) == expected
+def test_a_time_or_how_long_ago_in_its_zone_and_the_end_of_a_day_or_period(
+    text: str, options: dict[str, Any], expected: str
+) -> None:
+    read = moment("--since", text, now=NOW, **options)
+    assert read is not None
+    assert f"{read:%Y %m-%d %H:%M %z}" == f"2026 {expected} +0000"
 
 
 def test_a_zone_that_there_is_not_is_named() -> None:

@@ -15,18 +15,10 @@ from orion_recall.cli.signals import StopSignals, interrupted_once, stop_signals
 
 def worker(number: int, **changes: Any) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "ready": True,
-        "instance": f"w{number}",
-        "bus_url": "redis://bus",
-        "postgres_dsn": None,
-        "data_dir": f"/d/{number}",
-        "pid": 1_000_000 + number,
-        "index_position": 10 * number,
-        "graph_position": 7,
-        "profiles": ["reflect.v1"],
-        "broken": {},
-        "health_url": f"http://h:{number}",
-    }
+        "ready": True, "instance": f"w{number}", "bus_url": "redis://bus", "postgres_dsn": None,
+        "data_dir": f"/d/{number}", "pid": 1_000_000 + number, "index_position": 10 * number, "graph_position": 7,
+        "profiles": ["reflect.v1"], "broken": {}, "health_url": f"http://h:{number}",
+    }  # fmt: skip
     return told | changes
 
 

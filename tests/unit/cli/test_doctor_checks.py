@@ -51,14 +51,9 @@ def test_the_command_prints_each_check_and_its_exit_code_says_whether_all_are_we
 
 
 INFO: dict[str, Any] = {
-    "valkey_version": "9.1.2",
-    "used_memory": 10_000_000,
-    "maxmemory": 1_000_000_000,
-    "maxmemory_policy": "noeviction",
-    "connected_clients": 7,
-    "maxclients": 10_000,
-    "role": "master",
-}
+    "valkey_version": "9.1.2", "used_memory": 10_000_000, "maxmemory": 1_000_000_000,
+    "maxmemory_policy": "noeviction", "connected_clients": 7, "maxclients": 10_000, "role": "master",
+}  # fmt: skip
 
 
 def server_checks(settings: Settings) -> dict[str, Check]:
