@@ -113,8 +113,10 @@ def open_client(
     settings: Settings, *, service: str = "orion-recall-cli"
 ) -> AbstractAsyncContextManager[RecallClient]:
     """The client of the bus that the settings name."""
-    limits = {"max_message_bytes": settings.max_message_bytes, "max_query_bytes": settings.max_query_bytes}
-    return RecallClient.connect(bus_of(settings), prefix=settings.prefix, service=service, **limits)
+    return RecallClient.connect(
+        bus_of(settings), prefix=settings.prefix, service=service, max_message_bytes=settings.max_message_bytes,
+        max_query_bytes=settings.max_query_bytes,
+    )  # fmt: skip
 
 
 @contextlib.asynccontextmanager

@@ -249,7 +249,7 @@ def run_sql(
         remarks=[
             None if result.rows else "there is no row; these are the columns that a row would have",
             size + "or shorten them, as left(query, 200)" if result.is_too_large else None,
-            limited(limit + 1, limit, "row") if result.truncated and not result.is_too_large else None,
+            limited(limit, "row") if result.truncated and not result.is_too_large else None,
         ],
     )
 

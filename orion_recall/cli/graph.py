@@ -20,6 +20,7 @@ from orion_recall.cli.addresses import DataFolder, Tenant, find
 from orion_recall.cli.options import MOMENT_HELP, moment
 from orion_recall.cli.output import (
     NotFound,
+    Remark,
     Shown,
     bars,
     counted,
@@ -79,13 +80,14 @@ app = group("""Ask the graph that the memories make, draw it, and take it to oth
     """)
 
 
-def with_graph(data: Path | None, timeout_s: float, work: Callable[[GraphReader, Settings], Awaitable[T]]) -> T:
-    """What `work` gives, with the graph that the environment names open for reading."""
-    settings = find(data)
+def with_graph(
+    settings: Settings, tenant: str | None, timeout_s: float, work: Callable[[GraphReader, str], Awaitable[T]]
+) -> T:
+    """What `work` gives, of the graph that the settings name and the tenant: the given one, else the default."""
 
     async def run() -> T:
         async with open_graph_reader(settings, timeout_s=timeout_s) as graph:
-            return await work(graph, settings)
+            return await work(graph, tenant or settings.default_tenant)
 
     return asyncio.run(run())
 
@@ -138,8 +140,7 @@ def show_path(
         raise typer.BadParameter("--via takes up to 8 relations")
     bounds = PathBounds(max_hops=max_hops, deadline_s=timeout, paths=1 if target is not None else _WITH_VIA)
 
-    async def search(graph: GraphReader, settings: Settings) -> Paths:
-        whose = tenant or settings.default_tenant
+    async def search(graph: GraphReader, whose: str) -> Paths:
         seed = await entity_named(source, graph, whose)
         end = await entity_named(target, graph, whose) if target is not None else None
         found = await find_path(
@@ -152,7 +153,7 @@ def show_path(
         return found
 
     alone: list[str] = []
-    found = with_graph(data, timeout + 1.0, search)
+    found = with_graph(find(data), tenant, timeout + 1.0, search)
     if not found.paths and not wants_json():
         told = _ENDED[found.ended].format(hops=len(words) or max_hops, expansions=bounds.max_expansions)
         raise NotFound(f"{told}: no statement connects {' or '.join(alone)} with anything" if alone else told)
@@ -203,8 +204,9 @@ def run_query(
 
     Example: `orion-recall graph query "MATCH (a:Person {name: 'Ana'})-[r]-(b) RETURN b, r.text LIMIT 10"`
     """
+    settings = find(data)
 
-    async def run(graph: GraphReader, settings: Settings) -> QueryResult:
+    async def run(graph: GraphReader, whose: str) -> QueryResult:
         async with contextlib.AsyncExitStack() as stack:
 
             async def similar(text: str) -> Sequence[str]:
@@ -215,10 +217,9 @@ def run_query(
                     note(f"names are compared by words and letters: {error}")
                     return found
 
-            whose = tenant or settings.default_tenant
             return await run_cypher(query, graph, whose, similar, timeout_s=timeout)
 
-    answer = with_graph(data, timeout, run)
+    answer = with_graph(settings, tenant, timeout, run)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     cells = [[_shown(cell) for cell in row] for row in answer.rows]
     listed({"columns": answer.columns, "rows": rows}, answer.columns, cells, nothing="nothing matches")
@@ -260,16 +261,12 @@ def run_sparql(
     """
     check_select(query)
 
-    async def run(graph: GraphReader, settings: Settings) -> SparqlTable:
-        whose = tenant_graph(tenant or settings.default_tenant)
-        return await graph.table(query, graph=whose, limit=limit)
+    async def run(graph: GraphReader, whose: str) -> SparqlTable:
+        return await graph.table(query, graph=tenant_graph(whose), limit=limit)
 
-    found = with_graph(data, timeout, run)
-    show(
-        {"columns": found.columns, "rows": found.rows, "truncated": found.truncated},
-        table(found.columns, found.rows),
-        remarks=[limited(limit + 1, limit, "row") if found.truncated else None],
-    )
+    found = with_graph(find(data), tenant, timeout, run)
+    value = {"columns": found.columns, "rows": found.rows, "truncated": found.truncated}
+    show(value, table(found.columns, found.rows), remarks=[limited(limit, "row") if found.truncated else None])
 
 
 @app.command("viz")
@@ -293,27 +290,23 @@ def write_picture(
     Example: `orion-recall graph viz Ana Bergen --out graph.html`
     """
 
-    async def gather(graph: GraphReader, settings: Settings) -> tuple[Subgraph, str]:
-        whose = tenant or settings.default_tenant
+    async def gather(graph: GraphReader, whose: str) -> tuple[Subgraph, str]:
         try:
             async with asyncio.timeout(timeout):
-                found = [await entity_named(name, graph, whose) for name in entities or ()]
-                unique = list(dict.fromkeys(found))
+                unique = list(dict.fromkeys([await entity_named(name, graph, whose) for name in entities or ()]))
                 return await subgraph_around(graph, whose, unique, max_nodes=max_nodes, hops=hops), whose
         except TimeoutError as error:
-            raise TransientSourceError(
-                f"the picture took longer than {timeout:g} s: allow fewer nodes, or more time"
-            ) from error
+            late = f"the picture took longer than {timeout:g} s: allow fewer nodes, or more time"
+            raise TransientSourceError(late) from error
 
-    part, whose = with_graph(data, timeout, gather)
+    part, whose = with_graph(find(data), tenant, timeout, gather)
     title = f"Around {', '.join(entities)}" if entities else f"The graph of {whose}"
     with whole_text(out) as file:
         file.write(page(part, title=title))
     more = " (there are more: --max-nodes, --hops)" if part.cut else ""
-    show(
-        {"file": str(out), "entities": len(part.nodes), "edges": len(part.edges), "cut": part.cut},
-        remarks=[f"{out}: {counted(len(part.nodes), 'entity')} and {counted(len(part.edges), 'edge')}{more}"],
-    )
+    told = f"{out}: {counted(len(part.nodes), 'entity')} and {counted(len(part.edges), 'edge')}{more}"
+    value = {"file": str(out), "entities": len(part.nodes), "edges": len(part.edges), "cut": part.cut}
+    show(value, Remark(told))
 
 
 @app.command("export")

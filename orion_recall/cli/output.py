@@ -205,9 +205,9 @@ def _cell(value: Any) -> object:
     return ", ".join(map(visible, cast("list[Any]", value))) if isinstance(value, list | tuple) else value
 
 
-def limited(count: int, limit: int, what: str) -> str | None:
+def limited(limit: int, what: str) -> str:
     """The remark that more was found than is shown."""
-    return f"limited to {counted(limit, what)}: --limit shows more" if count > limit else None
+    return f"limited to {counted(limit, what)}: --limit shows more"
 
 
 def prose(text: str, out: Console | None = None) -> None:
@@ -308,13 +308,8 @@ def _grid(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> RichTable:
         is_number = bool(column) and all(one is None or isinstance(one, int | float | Decimal) for one in column)
         least = max((cell_len(part) for one in (head, *column) for part in _whole(one)), default=1)
         lines = [line for one in (head, *column) for line in visible(one).split("\n")]
-        made.add_column(
-            Text(head),
-            justify="right" if is_number else "left",
-            min_width=least,
-            no_wrap=max(map(cell_len, lines)) <= least,
-            overflow="fold",
-        )
+        side, is_whole = "right" if is_number else "left", max(map(cell_len, lines)) <= least
+        made.add_column(Text(head), justify=side, min_width=least, no_wrap=is_whole, overflow="fold")
     for row in rows:
         made.add_row(*(Text(visible(one)) for one in row))
     return made

@@ -107,7 +107,8 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
 
         async def memory(*arguments: str) -> tuple[int, str, str]:
             code = await asyncio.to_thread(run, ["memory", *arguments])
-            return code, *capsys.readouterr()
+            out, err = capsys.readouterr()
+            return code, out, err
 
         assert (await memory("extract", "--id", "b", "--with", "llm"))[0] == 0
         code, _, nobody = await memory("extract", "--id", "b", "--with", "spacy")

@@ -94,7 +94,7 @@ def list_memories(
         nothing="there is no such memory",
         remarks=(
             None if all(one.is_dated for one in shown) else "* undated: stored at this time",
-            limited(len(found), limit, "memory"),
+            limited(limit, "memory") if len(found) > limit else None,
         ),
     )
 

@@ -24,15 +24,7 @@ from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import CopyPosition, Record
 from orion_recall.memory.transfer.backup import Manifest, back_up, restore
-from orion_recall.memory.transfer.importer import (
-    ImportMapping,
-    ImportSummary,
-    Waited,
-    import_file,
-    read_mapping,
-    wait_for_copies,
-)
-from orion_recall.settings import Settings
+from orion_recall.memory.transfer.importer import ImportSummary, Waited, import_file, read_mapping, wait_for_copies
 
 _SHOWN_PROBLEMS = 20
 _COPIES_BEHIND = 3
@@ -65,10 +57,39 @@ def import_memories(
     """
     settings = find_started(data)
     mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
+
+    async def run(path: Path, called: str) -> tuple[ImportSummary, str, Waited | None]:
+        # The copies: caught_up, behind, unknown (no Postgres to ask) or not_waited_for.
+        with bars() as shown:
+            reading = shown.add_task("storing", total=None)
+
+            def stored(summary: ImportSummary) -> None:
+                shown.update(reading, description=f"storing ({counted(summary.read, summary.unit)})")
+
+            async with open_client(settings, service="orion-recall-import") as client:
+                summary = await import_file(client.store, path, mapping, advanced=stored, called=called)
+            if not wait or summary.position is None:
+                return summary, "caught_up" if wait else "not_waited_for", None
+            if settings.dsn is None:
+                return summary, "unknown", None
+            position = summary.position
+            catching_up = shown.add_task("index and graph", total=position)
+
+            def advanced(copies: Sequence[CopyPosition]) -> None:
+                shown.update(catching_up, completed=min([position, *(copy.position for copy in copies)]))
+
+            try:
+                async with open_postgres(settings) as pool:
+                    waited = await wait_for_copies(Record(pool).copies, position, advanced=advanced)
+            except RecordError as error:
+                note(f"everything is stored; whether index and graph have it cannot be seen: {error}")
+                return summary, "unknown", None
+            return summary, "caught_up" if waited.caught_up else "behind", waited
+
     with lines_of(file) as path:
         called = str(path) if path == file else "standard input"
         try:
-            summary, copies, waited = asyncio.run(_import(settings, path, mapping, wait=wait, called=called))
+            summary, copies, waited = asyncio.run(run(path, called))
         except KeyboardInterrupt:
             note("what was acknowledged is stored: run it again, and the rest is stored, too")
             raise
@@ -109,37 +130,6 @@ def lines_of(file: Path) -> Generator[Path]:
         with path.open("wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
         yield path
-
-
-async def _import(
-    settings: Settings, path: Path, mapping: ImportMapping, *, wait: bool, called: str
-) -> tuple[ImportSummary, str, Waited | None]:
-    """The summary, and the copies: caught_up, behind, unknown (no Postgres to ask) or not_waited_for."""
-    with bars() as shown:
-        reading = shown.add_task("storing", total=None)
-
-        def stored(summary: ImportSummary) -> None:
-            shown.update(reading, description=f"storing ({counted(summary.read, summary.unit)})")
-
-        async with open_client(settings, service="orion-recall-import") as client:
-            summary = await import_file(client.store, path, mapping, advanced=stored, called=called)
-        if not wait or summary.position is None:
-            return summary, "caught_up" if wait else "not_waited_for", None
-        if settings.dsn is None:
-            return summary, "unknown", None
-        position = summary.position
-        catching_up = shown.add_task("index and graph", total=position)
-
-        def advanced(copies: Sequence[CopyPosition]) -> None:
-            shown.update(catching_up, completed=min([position, *(copy.position for copy in copies)]))
-
-        try:
-            async with open_postgres(settings) as pool:
-                waited = await wait_for_copies(Record(pool).copies, position, advanced=advanced)
-        except RecordError as error:
-            note(f"everything is stored; whether index and graph have it cannot be seen: {error}")
-            return summary, "unknown", None
-        return summary, "caught_up" if waited.caught_up else "behind", waited
 
 
 def _as_found(copy: CopyPosition, position: int) -> dict[str, object]:

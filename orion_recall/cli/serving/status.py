@@ -197,11 +197,7 @@ def _behind(copy: Found) -> str:
 async def read_workers(redis: Redis, settings: Settings, consumers: Sequence[str]) -> list[Found]:
     """One for every worker with a heartbeat; those that say nothing are left out."""
     heartbeats = await read_heartbeats(redis, [settings.worker_key(name) for name in consumers])
-    return [
-        _found(name, heartbeat)
-        for name, heartbeat in zip(consumers, heartbeats, strict=True)
-        if heartbeat is not None
-    ]
+    return [_found(name, one) for name, one in zip(consumers, heartbeats, strict=True) if one is not None]
 
 
 async def running_extractors(redis: Redis, settings: Settings) -> frozenset[str] | None:
@@ -221,15 +217,11 @@ def _text_of(value: bytes | str) -> str:
 
 def _found(name: str, heartbeat: Mapping[str, str]) -> Found:
     health = health_of(heartbeat)
-    return {
-        "instance": name,
-        **{field: heartbeat.get(field) for field in _AS_TOLD},
-        **{
-            field: [one for one in heartbeat.get(field, "").split(",") if one] for field in ("profiles", "channels")
-        },
-        "bus_full": heartbeat.get(BUS_FULL) == "1",
-        **(dict.fromkeys(_HEALTH) if health is None else asdict(health)),
-    }
+    found: Found = {"instance": name, **{field: heartbeat.get(field) for field in _AS_TOLD}}
+    for field in ("profiles", "channels"):
+        found[field] = [one for one in heartbeat.get(field, "").split(",") if one]
+    found["bus_full"] = heartbeat.get(BUS_FULL) == "1"
+    return found | (dict.fromkeys(_HEALTH) if health is None else asdict(health))
 
 
 def problems_of(worker: Found) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,6 @@ import contextlib
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ from orion_recall.cli.output import document, for_people, print_json, show
 from orion_recall.cli.serving.status import read_status
 from orion_recall.cli.signals import StopSignals, stop_signals
 from orion_recall.decisions.log import let_analysts_in
+from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.foreground import tune_for_serving
 from orion_recall.postgres.schema import migrate
@@ -34,34 +34,34 @@ _POSITIONS = ("index_position", "graph_position")
 _OF_EACH = ("instance", "pid", "data_dir", *_POSITIONS, "broken", "health_url")
 
 
-async def serve(service: Service, signals: StopSignals, announce: Callable[[], None]) -> None:
-    """Serves until the first signal; `announce` is called once queries are being taken."""
-    ready = asyncio.Event()
-    serving = asyncio.create_task(service.serve(ready))
-    waiting = asyncio.create_task(ready.wait())
-    try:
-        await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
-        if ready.is_set():
-            tune_for_serving()
-            signals.gently, signals.reload = service.stop, service.reload_profiles
-            announce()
-        await serving
-    finally:
-        await cancel(waiting, serving)
-
-
-async def serve_several(
-    settings: Settings, count: int, given: Mapping[str, str], announce: Callable[[Mapping[str, Any]], None], *,
-    signals: StopSignals,
+async def serve(
+    settings: Settings, count: int, announce: Callable[[Mapping[str, Any]], None], *, signals: StopSignals,
+    given: Mapping[str, str] | None = None, disks: Sequence[DiskSpace] = (), own_folders: bool = True,
 ) -> None:  # fmt: skip
-    """Runs the workers until the first signal; `announce` is called once all take queries.
+    """Serves with so many workers until the first signal; `announce` gets the first line once they take queries.
 
-    `given` are variables for all of them. SettingsError or WorkersFailed when one cannot be started.
+    `given` are variables for all of several. SettingsError or WorkersFailed when one cannot be started.
     """
-    supervisor = Supervisor(plans_of(settings, count, given))
-    async with folders_of(settings, count):
-        signals.gently, signals.reload = supervisor.stop, supervisor.reload
-        await supervisor.run(lambda workers: announce(ready_of_all(workers)))
+    folders = folders_of(settings, count) if own_folders else contextlib.nullcontext()
+    if count > 1:
+        supervisor = Supervisor(plans_of(settings, count, given or {}))
+        async with folders:
+            signals.gently, signals.reload = supervisor.stop, supervisor.reload
+            await supervisor.run(lambda workers: announce(ready_of_all(workers)))
+        return
+    async with folders, Service.start(settings, disks=disks) as service:
+        ready = asyncio.Event()
+        serving = asyncio.create_task(service.serve(ready))
+        waiting = asyncio.create_task(ready.wait())
+        try:
+            await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+            if ready.is_set():
+                tune_for_serving()
+                signals.gently, signals.reload = service.stop, service.reload_profiles
+                announce(ready_of(service))
+            await serving
+        finally:
+            await cancel(waiting, serving)
 
 
 def ready_of(service: Service) -> dict[str, Any]:
@@ -155,11 +155,7 @@ async def _up(settings: Settings, workers: int, *, console: bool) -> None:
                         "Ctrl-C stops everything.",
                     )
 
-                if workers == 1:
-                    async with folders_of(found, 1), Service.start(found, disks=running.disks) as service:
-                        await serve(service, signals, lambda: announce(ready_of(service)))
-                else:
-                    await serve_several(found, workers, variables, announce, signals=signals)
+                await serve(found, workers, announce, signals=signals, given=variables, disks=running.disks)
 
 
 async def _with_addresses(settings: Settings, engines: EmbeddedEngines) -> tuple[Settings, dict[str, str]]:
@@ -192,21 +188,15 @@ def worker(
     settings = Settings.read()
     bus_of(settings)
     log_to_stderr(settings.log_level)
-    asyncio.run(_worker(settings, processes, is_one_of_several=is_one_of_several))
+    told = f"{processes} workers take" if processes > 1 else f"worker {settings.instance} takes"
 
-
-async def _worker(settings: Settings, processes: int, *, is_one_of_several: bool) -> None:
-    def announce(headline: str, ready: Mapping[str, Any]) -> None:
+    def announce(ready: Mapping[str, Any]) -> None:
         ended = "Ctrl-C: what was taken is answered, and then it stops."
-        say_ready(f"{headline} (process {ready['pid']})", ready, ended)
+        say_ready(f"{told} queries (process {ready['pid']})", ready, ended)
 
-    await check_settings(settings)
-    with stop_signals() as signals:
-        if processes > 1:
-            told = partial(announce, f"{processes} workers take queries")
-            await serve_several(settings, processes, {}, told, signals=signals)
-            return
-        folders = contextlib.nullcontext() if is_one_of_several else folders_of(settings, 1)
-        async with folders, Service.start(settings) as service:
-            headline = f"worker {settings.instance} takes queries"
-            await serve(service, signals, lambda: announce(headline, ready_of(service)))
+    async def run() -> None:
+        await check_settings(settings)
+        with stop_signals() as signals:
+            await serve(settings, processes, announce, signals=signals, own_folders=not is_one_of_several)
+
+    asyncio.run(run())
