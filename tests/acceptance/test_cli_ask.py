@@ -210,7 +210,7 @@ def test_it_says_how_many_listen_on_each_channel_and_what_it_means_when_nobody_d
     looked = up.program.run("doctor", "--json")
     assert looked.code == 0, looked.err
     assert looked.json["channels"] == {"listeners": dict.fromkeys(_CHANNELS, 1), "error": None}
-    quiet = up.program.with_settings(ORION_QUERY__CHANNELS="somewhere.else,recall.query.v1").run("doctor")
+    quiet = up.program.with_settings(ORION_QUERY_CHANNELS="somewhere.else,recall.query.v1").run("doctor")
     assert quiet.code == 0, quiet.err
     assert "somewhere.else  nobody listens: what is published here now is lost" in quiet.out
     assert "recall.query.v1  1 listening" in quiet.out
