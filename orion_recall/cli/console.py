@@ -16,7 +16,6 @@ from orion_recall.cli.serving.status import read_status
 from orion_recall.cli.signals import stop_signals
 from orion_recall.console.access import CONSOLE_RIGHTS, new_token, token_hash
 from orion_recall.errors import SettingsError
-from orion_recall.settings import Settings
 
 _MAKE = "Print the entry of a new token for the file, and on standard error the token; then end."
 
@@ -48,20 +47,20 @@ def console(
     dsn_of(settings)
     given = {"console_host": host, "console_port": port, "console_tokens": tokens}
     settings = settings.changed(**{name: value for name, value in given.items() if value is not None})
-    asyncio.run(_run(settings))
 
+    async def run() -> None:
+        stopped = asyncio.Event()
+        with stop_signals() as signals:
+            async with load_console().running_console(settings, read_status) as url:
+                signals.gently = stopped.set
+                if for_people():
+                    prose(f"console      {url}")
+                    note("Ctrl-C stops it")
+                else:
+                    print_json({"ready": True, "url": url}, one_line=True)
+                await stopped.wait()
 
-async def _run(settings: Settings) -> None:
-    stopped = asyncio.Event()
-    with stop_signals() as signals:
-        async with load_console().running_console(settings, read_status) as url:
-            signals.gently = stopped.set
-            if for_people():
-                prose(f"console      {url}")
-                note("Ctrl-C stops it")
-            else:
-                print_json({"ready": True, "url": url}, one_line=True)
-            await stopped.wait()
+    asyncio.run(run())
 
 
 def _print_token(name: str) -> None:

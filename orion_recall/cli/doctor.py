@@ -376,9 +376,8 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder) -> Finding:
     if mapping.vector in dense:
         size, distance = dense[mapping.vector]
         if size != embedder.dimension:
-            problems.append(
-                f"vectors of {size} floats; {embedder.name} makes {embedder.dimension}: of another model"
-            )
+            made = f"{embedder.name} makes {embedder.dimension}: of another model"
+            problems.append(f"vectors of {size} floats; {made}")
         if distance != "Cosine":
             remarks.append(f"the distance is {distance}: scores are no cosines, and are fused as they are")
     for kind, name, known in (("dense", mapping.vector, list(dense)), ("sparse", mapping.sparse, list(sparse))):
@@ -398,14 +397,9 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder) -> Finding:
             remarks.append(f"the sample has no {', '.join(missing)}")
         if mapping.payload.time_format == "epoch" and is_in_milliseconds(shown.get("time")):
             problems.append("the sample's time is in milliseconds: set `time_format: epoch_ms`")
+    arms = ["vector", *(["lexical"] if mapping.sparse else [])]
     return Finding(
-        store=mapping.name,
-        kind="qdrant",
-        arms=["vector", *(["lexical"] if mapping.sparse else [])],
-        problems=problems,
-        remarks=remarks,
-        count=count,
-        sample=shown,
+        store=mapping.name, kind="qdrant", arms=arms, problems=problems, remarks=remarks, count=count, sample=shown
     )
 
 

@@ -76,13 +76,9 @@ def plan_of(
         found = measures.judged(found)
         if not found:
             raise EvaluationError(f"{queries}: no judged query: none has evidence, or all are marked as not scored")
-    return Plan(
-        memories=memories,
-        queries_file=queries,
-        queries=found,
-        profile=named_profile(profile or Settings.read().default_profile),
-        cache=cache_of(cache, no_cache=no_cache),
-    )
+    tried = named_profile(profile or Settings.read().default_profile)
+    kept = cache_of(cache, no_cache=no_cache)
+    return Plan(memories=memories, queries_file=queries, queries=found, profile=tried, cache=kept)
 
 
 def cache_of(folder: Path | None, *, no_cache: bool) -> VectorCache | None:

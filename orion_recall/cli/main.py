@@ -107,13 +107,7 @@ def _takes_json(is_json: Annotated[bool, typer.Option("--json", help="Print JSON
     pass
 
 
-app = typer.Typer(
-    name="orion-recall",
-    cls=LazyGroup,
-    add_completion=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="orion-recall", cls=LazyGroup, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
 
 @app.callback(invoke_without_command=True)

@@ -10,23 +10,11 @@ app = group("""Store, list, change and delete memories, check their copies, back
     Example: `orion-recall memory remember "The crane is repaired." --speaker Ana`
     """)
 for _name, _command in {
-    "list": record.list_memories,
-    "show": record.show_memory,
-    "remember": write.remember,
-    "store": write.store_memory,
-    "update": write.update_memory,
-    "updateq": write.update_matching,
-    "delete": write.delete_memories,
-    "deleteq": write.delete_matching,
-    "forget": forget.forget_memories,
-    "history": record.show_history,
-    "succeeds": record.set_succession,
-    "extract": record.extract_memories,
-    "merge": record.merge_names,
-    "check": copies.check_copies,
-    "rebuild": copies.rebuild_copies,
-    "export": transfer.export_memories,
-    "backup": transfer.back_up_record,
-    "restore": transfer.restore_record,
-}.items():
+    "list": record.list_memories, "show": record.show_memory, "remember": write.remember,
+    "store": write.store_memory, "update": write.update_memory, "updateq": write.update_matching,
+    "delete": write.delete_memories, "deleteq": write.delete_matching, "forget": forget.forget_memories,
+    "history": record.show_history, "succeeds": record.set_succession, "extract": record.extract_memories,
+    "merge": record.merge_names, "check": copies.check_copies, "rebuild": copies.rebuild_copies,
+    "export": transfer.export_memories, "backup": transfer.back_up_record, "restore": transfer.restore_record,
+}.items():  # fmt: skip
     app.command(_name)(_command)

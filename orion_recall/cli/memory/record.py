@@ -157,12 +157,10 @@ def set_succession(
 
     Example: `orion-recall memory succeeds m-7 m-2`
     """
-
     done = with_pool(
-        find(data),
-        tenant,
+        find(data), tenant,
         lambda pool, whose: Successions(pool).by_person(whose, newer, older, undo=undo, actor=actor),
-    )
+    )  # fmt: skip
     if done.state == "missing":
         raise NotFound(
             f"nothing was changed: there is no live memory {' and '.join(map(repr, done.ids))}. The id is unknown, "

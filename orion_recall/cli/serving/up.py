@@ -146,14 +146,9 @@ async def _up(settings: Settings, workers: int, *, console: bool) -> None:
 
                 def announce(ready: Mapping[str, Any]) -> None:
                     folder = shlex.quote(str(running.data_dir))
-                    say_ready(
-                        f"orion-recall is up (process {ready['pid']})",
-                        {**ready, **own},
-                        "",
-                        "Ask from another terminal:",
-                        f'  orion-recall ask "What is wrong with the crane?" --data {folder}',
-                        "Ctrl-C stops everything.",
-                    )
+                    ask = f'  orion-recall ask "What is wrong with the crane?" --data {folder}'
+                    further = ("", "Ask from another terminal:", ask, "Ctrl-C stops everything.")
+                    say_ready(f"orion-recall is up (process {ready['pid']})", {**ready, **own}, *further)
 
                 await serve(found, workers, announce, signals=signals, given=variables, disks=running.disks)
 

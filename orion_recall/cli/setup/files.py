@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from orion_recall.cli.addresses import dsn_of, dsn_without_secrets
-from orion_recall.cli.output import counted, group, listed, show
+from orion_recall.cli.output import Remark, counted, group, listed, show
 from orion_recall.errors import SettingsError
 from orion_recall.postgres.schema import WORKER_ROLE, grant_worker_rights
 from orion_recall.postgres.schema import migrate as apply_schema
@@ -75,14 +75,10 @@ def migrate() -> None:
 
     applied, granted = asyncio.run(run())
     without = f"there is no role {WORKER_ROLE}: workers need the rights of this login"
-    show(
-        {"postgres_dsn": dsn_without_secrets(dsn), "applied": applied, "worker_rights": granted},
-        *(f"applied {name}" for name in applied),
-        remarks=[
-            None if applied else "the schema is up to date",
-            f"{WORKER_ROLE} has its rights" if granted else without,
-        ],
-    )
+    rights = f"{WORKER_ROLE} has its rights" if granted else without
+    value = {"postgres_dsn": dsn_without_secrets(dsn), "applied": applied, "worker_rights": granted}
+    shown = [f"applied {name}" for name in applied] or [Remark("the schema is up to date")]
+    show(value, *shown, Remark(rights))
 
 
 @contracts.callback()
