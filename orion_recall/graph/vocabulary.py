@@ -108,7 +108,7 @@ def tenant_graph(tenant: str) -> URIRef:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _literal(value: str | float) -> Literal:
+def literal(value: str | float) -> Literal:
     """A value that many memories have: to make one takes longer than to write it."""
     return Literal(value)
 
@@ -160,7 +160,7 @@ def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]
     yield iri, _TYPE, _MEMORY_TYPE
     for name, value in _told(memory):
         if value is not None:
-            yield iri, _TOLD[name], Literal(value) if name in _LONG else _literal(value)
+            yield iri, _TOLD[name], Literal(value) if name in _LONG else literal(value)
     speaker = entity_iri(voice) if voice else None
     if speaker is not None:
         yield iri, _SPOKENBY, speaker
@@ -168,7 +168,7 @@ def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]
         if entity != speaker:
             yield iri, _MENTIONS, entity
     for name in sorted(all_entities(memory, voice)):
-        yield iri, _NAMED, _literal(name)
+        yield iri, _NAMED, literal(name)
     for reference in referred_ids(memory):
         yield iri, _REFERSTO, memory_iri(memory_key(memory.tenant, reference))
 
