@@ -84,8 +84,8 @@ class RdfGraph:
         self._threads = EngineThreads("the graph", 2, name="graph")
         self._lock: FolderLock | None = None
         self._store: pyoxigraph.Store | None = None
-        self._position = 0
-        self._record: str | None = None
+        self.position = 0
+        self.database_identity: str | None = None
         self._expected: str | None = None
         self._writing = RLock()
 
@@ -125,7 +125,7 @@ class RdfGraph:
         """The graph that was built beside takes this one's place; queries that run end with the old one."""
         self._open()
         threads, place, lock = self._threads, built.folder, built._lock
-        self._store, self._position, self._record = built._store, built._position, built._record
+        self._store, self.position, self.database_identity = built._store, built.position, built.database_identity
         built._store = built._lock = None
         self.writes += 1
         self._threads = EngineThreads("the graph", 2, name="graph")
@@ -145,25 +145,14 @@ class RdfGraph:
         built._lock = FolderLock.acquire(place, what="the graph's new files", hint="or wait until it is done")
         try:
             built._store = await self._threads.run(lambda: _copied(store, place))
-            built._position, built._record = self._position, self._record
+            built.position, built.database_identity = self.position, self.database_identity
             await self.swap_in(built)
         except BaseException:
             await built.close()
             raise
         return await self._threads.run(lambda: clear_builds(self.folder))
 
-    @property
-    def position(self) -> int:
-        """How far this copy has come in the outbox."""
-        return self._position
-
-    @property
-    def database_identity(self) -> str | None:
-        """The database identity of the record that the graph was built from."""
-        return self._record
-
     def expect(self, identity: str) -> None:
-        """Set the database identity that the graph must have."""
         self._expected = identity
 
     async def adopt(self) -> None:
@@ -172,10 +161,10 @@ class RdfGraph:
             place, identity = pyoxigraph.NamedNode(PROJECTION), pyoxigraph.Literal(self._expected)
             quad = pyoxigraph.Quad(place, pyoxigraph.NamedNode(ORION.record), identity)
             await self._threads.run(lambda: self._open().add(quad))
-            self._record = self._expected
+            self.database_identity = self._expected
 
     async def check(self) -> None:
-        refuse_another(f"the graph in {self.folder}", self._record, self._expected, advice=_ADVICE)
+        refuse_another(f"the graph in {self.folder}", self.database_identity, self._expected, advice=_ADVICE)
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Apply changes in order and move the position. Applying them again changes nothing."""
@@ -199,16 +188,13 @@ class RdfGraph:
     async def remove(self, keys: Sequence[int]) -> None:
         """Remove memories and everything that no other memory states; unknown keys are ignored."""
         async for nodes in held_nodes(self, keys):
-            await self._threads.run(
-                lambda nodes=nodes: self._write(plan_removal(nodes), self._position, len(nodes))
-            )
+            await self._threads.run(lambda nodes=nodes: self._write(plan_removal(nodes), self.position, len(nodes)))
 
     async def select(self, query: str) -> list[Row]:
         await self.check()
         return await self._threads.run(lambda: rows_of(self._open(), query))
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return await memories_by_key(self, keys)
 
     def _load(self) -> None:
@@ -230,7 +216,7 @@ class RdfGraph:
             log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)
             store.clear()
             identities = []
-        self._position, self._record = found.position, identities[0] if identities else None
+        self.position, self.database_identity = found.position, identities[0] if identities else None
 
     def _open(self) -> pyoxigraph.Store:
         if self._store is None:
@@ -248,12 +234,12 @@ class RdfGraph:
             self._unflushed += changes
             # Each request is one transaction: after a crash between two of them both are written again.
             operations = run_plan(plan, lambda query: rows_of(self._open(), query))
-            for request in updates(operations, self._position, reached, guarded=False):
+            for request in updates(operations, self.position, reached, guarded=False):
                 try:
                     self._open().update(request)
                 finally:
                     self.writes += 1
-            self._position = reached
+            self.position = reached
 
     def _flush(self) -> None:
         with self._writing:
