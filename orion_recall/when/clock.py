@@ -110,10 +110,10 @@ def _point(text: str, place: int, pm_until: int) -> _Point | None:
         return None if named is None else _Point(named * 60 % _MINUTES, after, half_told=True)
     if match["word"]:
         half, word = match["word_half"], _HOURS.get(match["word"].casefold())
-        sure = match["word_sure"] is not None
         if word is None:
             return None
-        return _Point(_hour(word, half, afternoon) * 60, after, sure=sure, half_told=half is not None)
+        is_sure = match["word_sure"] is not None
+        return _Point(_hour(word, half, afternoon) * 60, after, sure=is_sure, half_told=half is not None)
     half, minute, sure = match["half_day"], match["minute"], match["sure"] is not None
     hour = _hour(int(match["hour"]), half, pm_until if minute or sure else afternoon)
     minutes = hour * 60 + int(minute or 0)

@@ -59,28 +59,26 @@ def told_times(text: str, now: datetime | None, *, most: int = 12) -> list[TimeM
     anchor = datetime(2000, 1, 1, tzinfo=UTC) if now is None else now
     found: dict[tuple[float, float, bool], TimeMention] = {}
     context: Span | None = None
-    for sentence in _sentences(text):
-        read = reading(sentence, anchor)
-        if not read.may_name_times:
-            continue
-        for one in _in_sentence(read, context):
-            if now is None and not one.absolute:
-                continue
-            if one.grain in _WITH_CONTEXT:
-                context = one.span
+    for sentence in (
+        one[at : at + _LONGEST] for one in _SENTENCE.split(text) for at in range(0, len(one), _LONGEST)
+    ):
+        read, place = reading(sentence, anchor), 0
+        words = len(read.words) if read.may_name_times else 0
+        while place < words:
+            told: list[_Told] = []
             # Beyond the years that a calendar has: "0001-01-01T00:00+14:00".
             with suppress(ValueError, OverflowError):
-                for mention in _mentions(read, one):
-                    found.setdefault((mention.since, mention.until, mention.weekly), mention)
+                told = _at(read, place, context)
+            for one in told if now is not None else [one for one in told if one.absolute]:
+                with suppress(ValueError, OverflowError):
+                    for mention in _mentions(read, one):
+                        found.setdefault((mention.since, mention.until, mention.weekly), mention)
+            if told and told[-1].grain in _WITH_CONTEXT:
+                context = told[-1].span
+            place = max(told[-1].after if told else 0, place + 1)
         if len(found) >= most:
             break
     return list(found.values())[:most]
-
-
-def _sentences(text: str) -> Iterator[str]:
-    for sentence in _SENTENCE.split(text):
-        for start in range(0, len(sentence), _LONGEST):
-            yield sentence[start : start + _LONGEST]
 
 
 def _mentions(read: Reading, one: _Told) -> Iterator[TimeMention]:
@@ -136,29 +134,15 @@ def _is_a_day(read: Reading, place: int) -> bool:
     word = read.word(place)
     if word in WEEKDAYS or word in vocab.DAYS:
         return True
-    try:
+    with suppress(ValueError, OverflowError):  # "4500 years ago": beyond the years that a calendar has
         return word not in PARTS and period(read, place) is not None
-    except (ValueError, OverflowError):  # "4500 years ago": beyond the years that a calendar has
-        return False
+    return False
 
 
 def _mention(read: Reading, first: int, last: int, span: Span, *, weekly: bool = False) -> TimeMention:
-    since, until = (moment.replace(tzinfo=read.zone).astimezone(UTC).timestamp() for moment in span)
+    since, until = map(read.instant, span)
     said = " ".join(read.text[first:last].split())
     return TimeMention(text=said, since=since, until=max(until, since + 60), weekly=weekly)
-
-
-def _in_sentence(read: Reading, context: Span | None) -> Iterator[_Told]:
-    place = 0
-    while place < len(read.words):
-        try:
-            found = _at(read, place, context)
-        except (ValueError, OverflowError):  # beyond the years that a calendar has
-            found = []
-        yield from found
-        if found and found[-1].grain in _WITH_CONTEXT:
-            context = found[-1].span
-        place = max(found[-1].after if found else 0, place + 1)
 
 
 def _at(read: Reading, place: int, context: Span | None) -> list[_Told]:
@@ -265,14 +249,12 @@ def _opened(read: Reading, place: int, context: Span | None) -> _Told | None:
         return None
     (start, end), opened = found.span, found._replace(first=place, grain="open")
     match link:
-        case "from" if read.word(found.after) not in RANGING:
-            return found._replace(first=place)
-        case "from":
+        case "from" if read.word(found.after) in RANGING:
             if not _MOVES.isdisjoint(read.words[max(0, place - 8) : place]):
                 # "Moved from Tuesday to Thursday" is on Thursday.
                 return _one_or_alone(read, found.after + 1, context) or found
             return _ranged(read, after, found) or found._replace(first=place)
-        case "by":
+        case "from" | "by":
             return found._replace(first=place)
         case "until" | "till":
             begin = day_of(read.now) if end > read.now else start - _OPEN_END
