@@ -11,7 +11,6 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -65,12 +64,6 @@ class _Near(NamedTuple):
     is_second_hop: bool
 
 
-@dataclass(slots=True)
-class _Reached:
-    score: float = 0.0
-    statements: dict[str, None] = field(default_factory=dict[str, None])
-
-
 class RdfSource:
     """The `rdf` source. A hit's score is the sum over the graph paths that lead to the memory."""
 
@@ -92,19 +85,18 @@ class RdfSource:
         """
         seeds = [*await self._seeds(request)]
         seeds += [one for one in await self._similar(request) if one[0] not in {label for label, _ in seeds}]
-        if not seeds and not request.question.chains:
-            await self._graph.check()  # no query is sent, and a server that is away is not an empty one
-            return whole([], self._graph)
         if request.question.chains:
             near, led = await both(self._near(request, seeds), self._led(request, seeds))
-        else:
-            near, led = await self._near(request, seeds), dict[int, Evidence]()
-        if led:
             best = max((hit.score for hit in near), default=0.0)
-            ahead = [
+            near = [hit for hit in near if hit.key not in led]
+            near += [
                 Hit(key, round(best + one.share, 6), None, one.statements, one.share) for key, one in led.items()
             ]
-            near = [*ahead, *(hit for hit in near if hit.key not in led)]
+        elif seeds:
+            near = await self._near(request, seeds)
+        else:
+            await self._graph.check()  # no query is sent, and a server that is away is not an empty one
+            return whole([], self._graph)
         near.sort(key=lambda hit: (-hit.score, str(hit.key)))
         return whole(near[: request.limit], self._graph)
 
@@ -134,15 +126,14 @@ class RdfSource:
     async def _near(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
         if not seeds:
             return []
-        scope = request.scope
         if request.graph_method != "neighbourhood":
             return await self._spread(request, seeds)
         each = max(4, request.max_statements // len(seeds))
-        around = await self._around([label for label, _ in seeds], scope, hops=request.hops, each=each)
+        around = await self._around([label for label, _ in seeds], request.scope, hops=request.hops, each=each)
         found = _gather(around, [weight for _, weight in seeds], request.question.terms)
         return [
-            Hit(key=memory, score=round(way.score, 6), statements=tuple(way.statements)[:3])
-            for memory, way in found.items()
+            Hit(key=memory, score=round(score, 6), statements=tuple(statements)[:3])
+            for memory, (score, statements) in found.items()
         ]
 
     async def _around(
@@ -176,7 +167,13 @@ class RdfSource:
         links, said = await links_around(
             self._graph, list(weights), request.scope, hops=request.hops, max_statements=request.max_statements
         )
-        scores = _scores(links, weights, request)
+        damping, rounds = request.graph_damping, request.graph_rounds
+        if request.graph_method == "activation":
+            scores = activation(links, weights, decay=damping, rounds=rounds)
+        elif request.graph_method == "pagerank":
+            scores = pagerank(links, weights, damping=damping, rounds=rounds)
+        else:
+            scores = push(links, weights)
         memories = {link.target for link in links if link.kind in ("mentioned", "told")}
         return [
             Hit(key=key_of(one), score=round(scores[one], 6), statements=tuple(said.get(one, ()))[:3])
@@ -186,18 +183,15 @@ class RdfSource:
 
     async def _seeds(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
         """Entities named by the question with weights in (0, 1]."""
-        text, tenant = request.question.text, request.scope.tenant
+        text, tenant, limit = request.question.text, request.scope.tenant, request.max_entities
         if self._entities is not None:
             try:
-                found = await self._entities.find_entities(text, tenant, request.max_entities)
+                found = await self._entities.find_entities(text, tenant, limit)
             except SourceError as error:
                 log.debug("the keyword index found no entities (%s): looking names up in the graph", error)
             else:
                 best = found[0][1] if found else 1.0
                 return [(label, score / best) for label, score in found if score >= best * 0.4]
-        return await self._named_in_graph(text, tenant, request.max_entities)
-
-    async def _named_in_graph(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         folded = words(text)[:64]
         runs = {
             " ".join(folded[start : start + length])
@@ -216,32 +210,23 @@ class RdfSource:
         return [(label, 1.0) for label in labels[:limit]]
 
 
-def _scores(links: Sequence[Link], seeds: Mapping[str, float], request: SearchRequest) -> Mapping[str, float]:
-    damping, rounds = request.graph_damping, request.graph_rounds
-    if request.graph_method == "activation":
-        return activation(links, seeds, decay=damping, rounds=rounds)
-    if request.graph_method == "pagerank":
-        return pagerank(links, seeds, damping=damping, rounds=rounds)
-    return push(links, seeds)
-
-
 def _gather(
     around: Sequence[Sequence[_Near]], weights: Sequence[float], terms: frozenset[str]
-) -> dict[int, _Reached]:
+) -> dict[int, tuple[float, dict[str, None]]]:
     """Memories with the sum of the ways that lead to them; a seed with many ways counts less for each."""
-    found: dict[int, _Reached] = {}
+    found: dict[int, tuple[float, dict[str, None]]] = {}
     for rows, own in zip(around, weights, strict=True):
         worth = own / (1.0 + math.log2(1 + len(rows)) / 4)
         for memory, text, is_second_hop in rows:
             weight = worth * _SECOND_HOP if is_second_hop else worth
-            if (way := found.get(memory)) is None:
-                way = found[memory] = _Reached()
+            score, statements = found.get(memory) or (0.0, {})
             if text is None:
-                way.score += weight * _MENTION
+                score += weight * _MENTION
             else:
                 said = _words_of(text) if len(text) <= _LONGEST_KEPT else content_words(text)
-                way.score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(said)))
-                way.statements[text] = None
+                score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(said)))
+                statements[text] = None
+            found[memory] = score, statements
     return found
 
 

@@ -6,11 +6,13 @@ statements at one entity. The first of the question's walks that leads anywhere 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
-from orion_recall.graph.tenant_graph import Stated, TenantGraph, identities, stated_in
+from orion_recall.graph.tenant_graph import TenantGraph, identities, stated_in
 from orion_recall.graph.vocabulary import entity_iri, read_window, shown
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
 from orion_recall.interfaces import GraphStore
@@ -73,27 +75,23 @@ async def _evidence_of(
 ) -> Mapping[int, Evidence]:
     at = starts[chain.seed]
     if chain.asks == "who":
-        return _of_identities(await identities(graph, at, scope))
+        evidence: dict[int, Evidence] = {}
+        for fit, one in await identities(graph, at, scope):
+            evidence.setdefault(one.memory, Evidence(fit / (1.0 + len(evidence) / 20), (one.text,)))
+        return evidence
     if chain.asks == "temporal":
         return await _of_time(graph, at, question, scope) if at else {}
-    ends = starts[chain.target or ""] if chain.asks == "related" else [None]
-    for start in at:
-        for end in ends:
-            if start == end:
-                continue
-            found = await find_path(
-                graph,
-                scope.tenant,
-                start,
-                end,
-                via=chain.via,
-                now=question.now,
-                bounds=bounds,
-                scope=scope,
-                during=told_ranges(question.time, question.now) if chain.asks == "related" else (),
-            )
-            if found.paths:
-                return _evidence(found.paths, scope.tenant)
+    is_related = chain.asks == "related"
+    during = told_ranges(question.time, question.now) if is_related else ()
+    for start, end in product(at, starts[chain.target or ""] if is_related else [None]):
+        if start == end:
+            continue
+        found = await find_path(
+            graph, scope.tenant, start, end, via=chain.via, now=question.now, bounds=bounds, scope=scope,
+            during=during,
+        )  # fmt: skip
+        if found.paths:
+            return _evidence(found.paths, scope.tenant)
     return {}
 
 
@@ -106,48 +104,29 @@ def _starts(name: str, called: Sequence[str], labels: Sequence[str]) -> list[str
     return found[:_MOST_STARTS]
 
 
-def _of_identities(found: Sequence[tuple[float, Stated]]) -> dict[int, Evidence]:
-    evidence: dict[int, Evidence] = {}
-    for fit, one in found:
-        share = fit / (1.0 + len(evidence) / 20)
-        evidence.setdefault(one.memory, Evidence(share, (one.text,)))
-    return evidence
-
-
 async def _of_time(graph: GraphStore, at: Sequence[str], question: Question, scope: Scope) -> dict[int, Evidence]:
     """What is told of the question's time, best first; of equal memories those that share more of its words."""
     time = question.time
     said: list[TimeRange] = [] if time.of == "told" else [(one.start, one.end) for one in time.intervals]
     told = told_ranges(time, question.now)
-    best: dict[int, tuple[float, Stated]] = {}
+    best: dict[int, Evidence] = {}
+    begin = min((since for since, _ in told if since is not None), default=-math.inf)
     for one in await stated_in(graph, at, scope, told=told, said=said):
-        share = _share(one, told, ahead=time.ahead)
+        share, statements = _SAID, (one.text,) if one.text else ()
+        if one.window is not None:
+            # "Since March" overlaps this day, too, but tells little of it.
+            was_ahead = one.said is not None and one.said < begin and not time.ahead
+            share = told_share([read_window(one.window)], told) * (_AHEAD if was_ahead else _TOLD)
+            statements = tuple(f"{text} ({shown([one.window])})" for text in statements)
         if one.text:
             shared = len(question.terms.intersection(content_words(one.text)))
             share *= 0.9 + 0.1 * shared / (1 + shared)
-        before = best.get(one.memory)
-        if before is None or share > before[0]:
-            best[one.memory] = share, one
-    best = {memory: one for memory, one in best.items() if one[0] >= _LEAST}
-    ordered = sorted(best.values(), key=lambda one: (-one[0], str(one[1].memory)))[:_MOST_OF_TIME]
-    return {one.memory: Evidence(round(share, 6), _in_words(one)) for share, one in ordered}
-
-
-def _share(one: Stated, told: Sequence[TimeRange], *, ahead: bool) -> float:
-    share = _SAID
-    if one.window is not None:
-        # "Since March" overlaps this day, too, but tells little of it.
-        fit = told_share([read_window(one.window)], told)
-        starts = [since for since, _ in told if since is not None]
-        was_ahead = one.said is not None and starts and one.said < min(starts) and not ahead
-        share = fit * (_AHEAD if was_ahead else _TOLD)
-    return share if one.text else share * _MENTIONED
-
-
-def _in_words(one: Stated) -> tuple[str, ...]:
-    if not one.text:
-        return ()
-    return (f"{one.text} ({shown([one.window])})" if one.window is not None else one.text,)
+        else:
+            share *= _MENTIONED
+        if share >= _LEAST and (one.memory not in best or share > best[one.memory].share):
+            best[one.memory] = Evidence(share, statements)
+    ordered = sorted(best.items(), key=lambda one: (-one[1].share, str(one[0])))[:_MOST_OF_TIME]
+    return {memory: one._replace(share=round(one.share, 6)) for memory, one in ordered}
 
 
 def _evidence(paths: Sequence[Path], tenant: str) -> dict[int, Evidence]:
