@@ -12,8 +12,7 @@ import pytest
 from orion_recall.errors import ModelError
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
-from orion_recall.sources.text_vectors import TextVectors
-from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
+from orion_recall.sources.vector_lexical import LexicalSource, TextVectors, VectorSource
 from orion_recall.values import Question, Scope
 from tests.samples.source_samples import HashingEmbedder, TokenEmbedder, key, request
 
