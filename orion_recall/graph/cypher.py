@@ -28,7 +28,7 @@ from rdflib import Literal, URIRef
 from rdflib.namespace import RDF, SKOS
 
 from orion_recall.errors import GraphQueryError, SourceError, TransientSourceError
-from orion_recall.graph.relation_words import KINDS, PERSON, folded, relations_of_kind
+from orion_recall.graph.relation_words import KINDS, PERSON, folded, kinds_of_ends
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import ORION, sparql_term
 from orion_recall.interfaces import GraphStore
@@ -416,11 +416,10 @@ class _Compiler:
         tests: list[str] = []
         if label in ("Speaker", PERSON):
             tests.append(f"EXISTS {{ {self._new()} {ORION.spokenBy.n3()} {variable} }}")
-        indicating = relations_of_kind(label, self._relations) if label in KINDS else ((), ())
-        for end, relations in zip((RDF.subject, RDF.object), indicating, strict=True):
-            if relations:
+        kinds = {iri: kinds_of_ends(name) for iri, name in self._relations.items()} if label in KINDS else {}
+        for place, end in enumerate((RDF.subject, RDF.object)):
+            if iris := ", ".join(URIRef(iri).n3() for iri, both in kinds.items() if both[place] == label):
                 edge, relation = self._new(), self._new()
-                iris = ", ".join(URIRef(one).n3() for one in relations)
                 tests.append(
                     f"EXISTS {{ {edge} {end.n3()} {variable} ; {RDF.predicate.n3()} {relation} "
                     f"FILTER({relation} IN ({iris})) }}"

@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from orion_recall.graph.relation_words import PERSON, kinds_of_ends, most_frequent_kind
+from orion_recall.graph.relation_words import KINDS, PERSON, kinds_of_ends
 from orion_recall.graph.tenant_graph import Edge, EdgeMemory, TenantGraph
 from orion_recall.interfaces import GraphStore
 
@@ -70,10 +70,9 @@ async def subgraph_around(
         for end, kind in zip((edge.subject, edge.object), kinds_of_ends(edge.name), strict=True):
             if kind is not None:
                 votes[end].append(kind)
-    drawn = (
-        DrawnEntity(iri=node, name=labels.get(node, node), kind=most_frequent_kind(votes[node]) or OTHER)
-        for node in nodes
-    )
+    # The kind with most votes, of equals the first.
+    kinds = {node: max(KINDS, key=counted.count) if counted else OTHER for node, counted in votes.items()}
+    drawn = (DrawnEntity(iri=node, name=labels.get(node, node), kind=kinds[node]) for node in nodes)
     memories = await graph.edge_memories([edge.iri for edge in kept], limit=_MEMORIES_OF_AN_EDGE)
     return Subgraph(nodes=tuple(drawn), edges=tuple(kept), memories=memories, cut=cut)
 
