@@ -49,10 +49,7 @@ class MappedCollection:
         *,
         min_score: float | None,
     ) -> Sequence[Hit]:
-        """Hits for a dense or sparse query vector, best first; none for a tenant to whom nothing here belongs.
-
-        ScopeNotKept for a scope that needs a role which is not mapped, or conditions that the server refuses.
-        """
+        """Hits for a query vector, best first. ScopeNotKept for a scope that the store cannot keep to."""
         if not self.answers_for(request.scope.tenant):
             return []
         keys, name, tenant = self.mapping.payload, self.mapping.name, request.scope.tenant

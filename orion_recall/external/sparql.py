@@ -95,10 +95,7 @@ def possible_labels(text: str) -> list[str]:
 
 
 def label_query(mapping: SparqlMapping, labels: Sequence[str], limit: int) -> str:
-    """SPARQL for rows of (thing, hop, label, text, time): what is named, and one link around it.
-
-    Labels are looked up as plain and as English literals; values enter through rdflib's own n3().
-    """
+    """SPARQL for rows of (thing, hop, label, text, time): what is named, and one link around it."""
     values = " ".join(Literal(label, lang=language).n3() for label in labels for language in _LANGUAGES)
     named = f"VALUES ?label {{ {values} }} ?named {URIRef(mapping.label).n3()} ?label ."
     parts = [

@@ -239,11 +239,7 @@ class QueryResult(NamedTuple):
 async def run_cypher(
     text: str, store: GraphStore, tenant: str, similar: SimilarEntities, *, timeout_s: float = 10.0
 ) -> QueryResult:
-    """The result of a Cypher query.
-
-    GraphQueryError for an invalid query, SourceError when the graph cannot be queried, TransientSourceError when it
-    takes longer than `timeout_s` seconds.
-    """
+    """The result; GraphQueryError for an invalid query, TransientSourceError for one that takes too long."""
     query, graph = parse(text), TenantGraph(store, tenant)
     try:
         async with asyncio.timeout(timeout_s):

@@ -105,10 +105,7 @@ def _rows(query: str, about: Collection[tuple[URIRef, URIRef | Literal]]) -> _Pl
 
 @dataclass(slots=True, kw_only=True)
 class _Facts:
-    """The names, the time and the edges that a memory states, or of which the graph holds it as evidence.
-
-    `present`: whether it is to be there, or is there.
-    """
+    """What a memory states, if it is to be there, or what the graph holds of it, if it is there."""
 
     present: bool = False
     names: set[str] = field(default_factory=set[str])

@@ -73,10 +73,7 @@ class TenantGraph:
         return await self._store.select(f"{PREFIXES}SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {inside} }} }}")
 
     async def each(self, things: Sequence[str], part: Callable[[str], str]) -> list[tuple[str, Mapping[str, str]]]:
-        """The rows of a sub-select for each of the things, with the thing; many are read in one query.
-
-        `part` gives a sub-select from its variables on: `?a WHERE { … } LIMIT n`.
-        """
+        """The rows of a sub-select (`?a WHERE { … } LIMIT n`) for each of the things; many go into one query."""
         found: list[tuple[str, Mapping[str, str]]] = []
         for start in range(0, len(things), _AT_ONCE):
             batch = things[start : start + _AT_ONCE]
@@ -205,10 +202,7 @@ _EDGE = (
 
 
 def scope_conditions(scope: Scope) -> str:
-    """SPARQL conditions on ?memory for a scope. A memory without a property does not match a condition on it.
-
-    ScopeNotKept for told times, which the graph does not hold.
-    """
+    """SPARQL conditions on ?memory for a scope. A memory without a property does not match a condition on it."""
     if scope.told:
         raise ScopeNotKept("the graph cannot be searched by the times that texts tell")
     ids = {"session": scope.session_id, "user": scope.user_id, "agent": scope.agent_id, "run": scope.run_id}
@@ -294,10 +288,7 @@ class Stated(NamedTuple):
 
 
 async def identities(graph: GraphStore, entities: Sequence[str], scope: Scope) -> list[tuple[float, Stated]]:
-    """The statements of what the entities (IRIs) are, with the fit of their relation in (0, 1], best first.
-
-    Of equal fit first those of most evidence, then the newest. Only memories in the scope are evidence.
-    """
+    """What the entities (IRIs) are, with the fit of the relation in (0, 1], best first; stated in the scope."""
     view = TenantGraph(graph, scope.tenant)
     fits = {iri: fit for iri, name in (await view.relations()).items() if (fit := identifies(name)) > 0.0}
     if not fits or not entities:

@@ -147,10 +147,7 @@ def best_spelling(spellings: Iterable[str]) -> str:
 
 
 def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]:
-    """The triples of the memory's own node, without the link to the next turn.
-
-    `voice` is the speaker's name after merges, None where it is the memory's own.
-    """
+    """The triples of the memory's own node, without its `next`; `voice` is the speaker's name after merges."""
     voice = voice or memory.speaker
     iri = memory_iri(memory_key(memory.tenant, memory.id))
     yield iri, _TYPE, _MEMORY_TYPE

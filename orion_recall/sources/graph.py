@@ -99,11 +99,7 @@ class RdfSource:
         self._writes: int | None = None
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Memories near the entities that the question names, best first.
-
-        Before them those that a walk of the question leads to, such as a possessive chain's, with the whole path as
-        their reasons.
-        """
+        """Memories near the entities that the question names, best first; before them what a walk leads to."""
         seeds = [*await self._seeds(request)]
         seeds += [one for one in await self._similar(request) if one[0] not in {label for label, _ in seeds}]
         if request.question.chains:

@@ -195,10 +195,7 @@ class TimelineShape:
 
 
 def _shape_of(table: TimelineTable, catalogue: Sequence[Row]) -> TimelineShape:
-    """The table with the types of its columns, out of the rows of `CATALOGUE`.
-
-    SourceError when it is not there, or lacks a column that the mapping names or that no row can do without.
-    """
+    """The table out of the rows of `CATALOGUE`; SourceError when it is not there, or lacks a column."""
     if not table.is_of_others and not (catalogue and catalogue[0]["is_own"]):
         schema = catalogue[0]["schema"] if catalogue else "public"
         raise SourceError(
@@ -421,10 +418,7 @@ def window_of(request: SearchRequest) -> tuple[float, float]:
 
 
 def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, list[Any]]:
-    """The statement and its values: the window's newest rows, best first.
-
-    Raises ScopeNotKept when the scope asks for what the table has no column for.
-    """
+    """The statement and its values. ScopeNotKept when the scope asks for what the table has no column for."""
     scope, question = request.scope, request.question
     if scope.told:
         raise ScopeNotKept("a timeline cannot be searched by the times that its texts tell")
@@ -457,10 +451,7 @@ def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, l
 def _statement(
     shape: TimelineShape, conditions: Sequence[str], window: Sequence[str], score: str, limit: str
 ) -> str:
-    """SQL for the rows that the conditions hold for in the window, best first, `limit` at most.
-
-    Nothing that is shown of a row is longer than of an own memory.
-    """
+    """SQL for the window's rows, best first; nothing that is shown of one is longer than of an own memory."""
     chosen, searched, bounded = shape.values(), list[str](), list[str]()
     for name in chosen:
         if name == "title" or name in shape.labels:
@@ -568,10 +559,7 @@ def _roughly(column: Column, since: float, until: float, value: Callable[[Any], 
 
 
 def _score(shape: TimelineShape, words: str, own: Mapping[str, str]) -> str:
-    """SQL in [0, 1]: half for sharing a word at all, so that no row is ahead of one that does by being newer.
-
-    `own` are the parameters of the query's session and node; both are always used.
-    """
+    """SQL in [0, 1]: half for sharing a word at all, so that no row is ahead of one that does by being newer."""
     recency = (
         "coalesce(extract(epoch FROM ts - $1::timestamptz) "
         "/ nullif(extract(epoch FROM $2::timestamptz - $1::timestamptz), 0), 0)"

@@ -142,10 +142,7 @@ class NearestPassages:
         self._index, self._embedder = index, embedder
 
     async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
-        """Of the memories of these keys those whose nearest passage is not the first, with its number.
-
-        SourceError, ModelError when they cannot be had.
-        """
+        """Of the memories of these keys those whose nearest passage is not the first, with its number."""
         return await self._index.nearest_passages(await vector_of(question, self._embedder), tenant, keys)
 
 
@@ -158,10 +155,7 @@ _Half = npt.NDArray[np.float16]
 
 
 class Nearness(NamedTuple):
-    """Similarity of a text to a question: the cosine, and the sum of its words' best matches, in [-1, 1].
-
-    `late_interaction` is None where the embedder gives no vectors of tokens.
-    """
+    """Similarity of a text to a question: cosine, and the sum of its words' best matches, if it has tokens."""
 
     cosine: float
     late_interaction: float | None

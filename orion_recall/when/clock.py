@@ -54,10 +54,7 @@ class _Point(NamedTuple):
 
 
 def clock_after(text: str, place: int, *, pm_until: int = 0) -> Clock | None:
-    """The clock time that follows there, with the words that lead to it.
-
-    A bare number is one only after "at" and the like. Hours up to `pm_until` are of the afternoon or evening.
-    """
+    """The clock time that follows, with the words that lead to it. Hours up to `pm_until` are of the afternoon."""
     lead = _LEAD.match(text, place)
     assert lead is not None  # it may be empty
     is_led = lead["led"] is not None

@@ -36,10 +36,7 @@ def choice(read: Reading, modifier: str) -> str:
 
 
 def year_told(read: Reading, place: int) -> tuple[int, int] | None:
-    """The year that words after a month, a date or a holiday say, and the place after them.
-
-    "2022", "of 2022", ", 2022", "last year", "two years ago".
-    """
+    """The year after a month, date or holiday ("2022", ", 2022", "two years ago"), and the place after it."""
     place = read.skip(place, "of", "in", ",", "the", ".")
     word = read.word(place)
     if _YEAR.fullmatch(word):

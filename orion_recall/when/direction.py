@@ -76,10 +76,7 @@ _Sort = Literal["past", "ahead", "arranged", "perhaps"]
 
 
 def direction(words: Sequence[str], first: int, after: int) -> Direction | None:
-    """What the clause of the words from `first` up to `after` tells of; None where no verb says.
-
-    At most 40 words on both sides are read.
-    """
+    """What the clause of the words from `first` up to `after` tells of; None where no verb near them says."""
     lead = words[first - 2] if first > 1 and words[first - 1] == "the" else words[first - 1] if first else ""
     best: tuple[float, Direction | None] = math.inf, None
     before, behind = range(first - 1, max(-1, first - _READ_BACK), -1), range(after, len(words))[:_READ_BACK]

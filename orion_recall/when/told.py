@@ -38,10 +38,7 @@ _WITH_CONTEXT: Final = ("day", "month", "weekend")
 
 
 class _Told(NamedTuple):
-    """A time in local wall-clock time, with the places of its words in the sentence.
-
-    `grain` is the unit it is named in; `none`: its words name no time.
-    """
+    """A time of the local clock, with the places of its words; of the `grain` "none" the words name no time."""
 
     span: Span
     first: int
@@ -52,10 +49,7 @@ class _Told(NamedTuple):
 
 
 def told_times(text: str, now: datetime | None, *, most: int = 12) -> list[TimeMention]:
-    """The times that a text tells, in its order, each interval once, `most` at most.
-
-    `now`, which has a zone, is when it was said. Without it only times that need none are found.
-    """
+    """The times of a text that was said at `now`, each once; without `now` only those that do not depend on it."""
     anchor = datetime(2000, 1, 1, tzinfo=UTC) if now is None else now
     found: dict[tuple[float, float, bool], TimeMention] = {}
     context: Span | None = None
@@ -106,10 +100,7 @@ def _mentions(read: Reading, one: _Told) -> Iterator[TimeMention]:
 
 
 def _clocks(read: Reading, one: _Told) -> Iterator[tuple[Clock, int, int]]:
-    """The clock times of a day: right before or after it, and further ones up to the next time of the sentence.
-
-    Each with the characters of its words, and of the day's where they stand beside it.
-    """
+    """The clock times beside a day and up to the next time of the sentence, with the characters of the words."""
     first, last = read.places[one.first][0], read.places[one.after - 1][1]
     pm_until = 11 if one.grain == "part" and one.span.start.hour >= 12 else 0
     if (before := clock_before(read.text, first)) is not None:
@@ -374,10 +365,7 @@ def _weekday_in(read: Reading, place: int) -> int | None:
 
 
 def _moved_weekday(read: Reading, place: int, one: Period, weekday: int, way: Direction | None) -> Period:
-    """The weekday before or after the day of saying.
-
-    That day itself is called "today", but for what is said to be then, or with no verb: "Dinner is on Monday".
-    """
+    """The weekday before or after the day of saying, which is "today" but in "dinner is on Monday"."""
     first, place = place, read.skip(place, "the")
     said, today = read.word(place), day_of(read.now)
     modifier = MODIFIERS.get(said)
@@ -424,10 +412,7 @@ def _weekday_and_number(read: Reading, place: int, way: Direction | None) -> _To
 
 
 def _days_alone(read: Reading, place: int, context: Span | None) -> list[_Told]:
-    """ "on the 19th", "the 19th and 20th", "from the 23rd to the 27th": days of the month that is meant.
-
-    `context` is the time that was told before them: after "Christmas" the 23rd is of December.
-    """
+    """ "the 19th and 20th", "from the 23rd to the 27th": after "Christmas" (`context`) of December."""
     numbers, ranging = _numbers(read, place)
     if not numbers or not (len(numbers) > 1 or place == 0 or read.word(place - 1) in _BEFORE):
         return []

@@ -29,10 +29,7 @@ Node = Mapping[str, Sequence[str]]
 
 
 class Components:
-    """Connected components, grown edge by edge (union-find), and the degrees of entities.
-
-    Entities without an edge are a component each; an edge from an entity to itself counts once.
-    """
+    """Connected components, grown edge by edge (union-find), and the degrees of entities."""
 
     def __init__(self) -> None:
         self._parents: dict[str, str] = {}
@@ -98,10 +95,7 @@ async def _nodes(select: Select, graph: URIRef, pattern: str, properties: str = 
 async def write_csv(
     select: Select, graphs: Sequence[URIRef], folder: Path, advanced: Callable[[int], None]
 ) -> None:
-    """Writes `nodes.csv`, the entities, and `edges.csv`, the statements with their evidence, as UTF-8.
-
-    `advanced` is called with the number of nodes of each page.
-    """
+    """Writes `nodes.csv` and `edges.csv` as UTF-8; `advanced` is called with the number of nodes of each page."""
     with (
         (folder / "nodes.csv").open("w", encoding="utf-8", newline="") as nodes_file,
         (folder / "edges.csv").open("w", encoding="utf-8", newline="") as edges_file,

@@ -50,10 +50,7 @@ class Subgraph:
 async def subgraph_around(
     store: GraphStore, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int
 ) -> Subgraph:
-    """The subgraph within `hops` edges of the entities (IRIs); without entities, the one of the strongest edges.
-
-    At most `max_nodes` entities, and four edges for each of them.
-    """
+    """The subgraph within `hops` edges of the entities (IRIs); without entities, the one of the strongest edges."""
     graph = TenantGraph(store, tenant)
     if entities:
         nodes, edges, cut = await _around(graph, entities, max_nodes, hops)

@@ -46,10 +46,7 @@ _FLUSH_AFTER = 500
 def columns_and_rows(
     store: pyoxigraph.Store, query: str, *, only: pyoxigraph.NamedNode | None = None
 ) -> tuple[list[str], Iterator[Row]]:
-    """The columns of a SPARQL SELECT and its rows, values as text; unbound ones are absent.
-
-    `only`: over this named graph alone, which is the default graph, too.
-    """
+    """The columns of a SPARQL SELECT and its rows, values as text; `only`: over this named graph alone."""
     # Not through rdflib: making its terms only to take their text costs more than the query does.
     solutions = store.query(query, default_graph=only, named_graphs=None if only is None else [only])
     assert isinstance(solutions, pyoxigraph.QuerySolutions)
@@ -90,10 +87,7 @@ class RdfGraph:
         self._writing = RLock()
 
     async def open(self) -> None:
-        """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken.
-
-        AnotherRecordsCopy when it is another record's: then it is open, and refuses to be read.
-        """
+        """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken."""
         self._lock = FolderLock.acquire(
             self.folder, what="the graph", hint="give each worker its own ORION_DATA_DIR"
         )

@@ -98,10 +98,7 @@ def sparql_server(settings: Settings) -> SparqlServer | None:
 
 @contextlib.asynccontextmanager
 async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGenerator[GraphReader]:
-    """The graph on the server, else in the data folder; SourceError when there is none.
-
-    A query that takes longer than `timeout_s` seconds is a TransientSourceError.
-    """
+    """The graph on the server, else in the data folder; a query that takes too long is a TransientSourceError."""
     if (server := sparql_server(settings)) is None:
         yield await FolderReader.opened(settings.data_dir / "graph", timeout_s)
         return

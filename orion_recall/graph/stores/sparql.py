@@ -137,11 +137,7 @@ class SparqlGraph:
         self._refuse_unknown()
 
     async def open(self) -> None:
-        """Read the graph's position and identity; called again when another worker may have moved it.
-
-        AnotherRecordsCopy when it is another record's. Every other failure is a TransientSourceError: the server's
-        state may change at any time.
-        """
+        """Read position and identity. Every error but AnotherRecordsCopy may pass: the server's state may change."""
         try:
             await self._read_metadata(timeout_s=_OPEN_TIMEOUT_S)
         except (TransientSourceError, AnotherRecordsCopy):
@@ -180,10 +176,7 @@ class SparqlGraph:
             after = rows[-1]["memory"]
 
     async def remove(self, keys: Sequence[int]) -> None:
-        """Remove memories and everything that no other memory states; unknown keys are ignored.
-
-        Nothing is removed when the server's position is not the one last reported.
-        """
+        """Remove memories and what no other memory states; nothing when the position is not the last one known."""
         held = self.position
         async for nodes in held_nodes(self, keys):
             await self._write(plan_removal(nodes), held, held)

@@ -69,10 +69,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The paths that a search found, cheapest first, and how it ended.
-
-    `exhausted`: there is no other path within the hops. `expansions`, `deadline`: a bound was reached first.
-    """
+    """The paths that a search found, cheapest first, and how it ended: all were read, or a bound was reached."""
 
     paths: tuple[Path, ...]
     ended: Ended

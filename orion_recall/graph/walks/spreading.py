@@ -39,10 +39,7 @@ class Link(NamedTuple):
 def activation(
     links: Sequence[Link], seeds: Mapping[str, float], *, rounds: int | None = None, decay: float = 0.6
 ) -> dict[str, float]:
-    """The activation of every node that was reached, after 3 rounds by default.
-
-    A node fires once, the 32 most active ones first.
-    """
+    """The activation of every node that was reached, after 3 rounds by default; the 32 best fire, each once."""
     leaving: dict[str, list[Link]] = defaultdict(list)
     for link in links:
         leaving[link.source].append(link)
