@@ -137,7 +137,7 @@ class SparqlGraph:
         self._refuse_unknown()
 
     async def open(self) -> None:
-        """Read position and identity. Every error but AnotherRecordsCopy may pass: the server's state may change."""
+        """Read position and identity. Every error but AnotherRecordsCopy may pass: a server's state changes."""
         try:
             await self._read_metadata(timeout_s=_OPEN_TIMEOUT_S)
         except (TransientSourceError, AnotherRecordsCopy):
