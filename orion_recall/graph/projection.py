@@ -79,10 +79,6 @@ def node_of(row: Row, name: str = "node") -> Node:
     return Node(URIRef(row["graph"]), URIRef(row[name]))
 
 
-def _memory_node(tenant: str, name: str) -> Node:
-    return Node(tenant_graph(tenant), memory_iri(memory_key(tenant, name)))
-
-
 def run_plan(plan: OperationPlan, select: Callable[[str], Sequence[Row]]) -> list[Operation]:
     """The operations of a plan whose queries are answered synchronously."""
     try:
@@ -125,7 +121,8 @@ def plan_changes(changes: Sequence[Change]) -> OperationPlan:
     """The plan that brings the graph up to date with the changes; of each memory the last one counts."""
     last: dict[Node, Change | None] = {}
     for change in changes:
-        node = _memory_node(change.memory.tenant, change.memory.id)
+        memory = change.memory
+        node = Node(tenant_graph(memory.tenant), memory_iri(memory_key(memory.tenant, memory.id)))
         last.pop(node, None)
         last[node] = change
     return (yield from _plan(last))
@@ -142,9 +139,14 @@ def _plan(changes: Mapping[Node, Change | None]) -> OperationPlan:
         edges = {edge.iri: edge for edge in map(edge_of, memory.statements)}
         names = set(all_entities(memory, voice))
         said[node] = _Facts(present=True, names=names, time=event_time(memory), edges={**edges})
-        written[node] = list(memory_triples(memory, voice))
+        written[node] = list(memory_triples(memory, voice, change.following))
     held = yield from _held(changes)
-    links = yield from _links(changes, live)
+    # A turn's own change says which one follows it; that of one which is gone need not be among these.
+    leading = "?graph ?node ?before WHERE { $these GRAPH ?graph { ?before o:next ?node } }"
+    links = [
+        Operation(graph=node_of(row).graph, removed=[(URIRef(row["before"]), ORION.next, URIRef(row["node"]))])
+        for row in (yield from _rows(leading, [node for node in changes if node not in live]))
+    ]
     less, more = yield from _names(said, held, live)
     edges = yield from _edges(said, held)
     memories = (
@@ -178,39 +180,6 @@ def _held(nodes: Collection[Node]) -> _Plan[dict[Node, _Facts]]:
     for row in (yield from _rows(evidence, nodes)):
         held[node_of(row)].edges[URIRef(row["edge"])] = None
     return held
-
-
-def _links(nodes: Collection[Node], live: Mapping[Node, Change]) -> OperationPlan:
-    """The operations that make the `next` links of the memories those that their changes give."""
-    beside = {
-        node: tuple(
-            None if turn is None else _memory_node(change.memory.tenant, turn.id)
-            for turn in (change.previous, change.following)
-        )
-        for node, change in live.items()
-    }
-    turns = dict.fromkeys((*nodes, *(turn for both in beside.values() for turn in both if turn is not None)))
-    held: dict[tuple[Node, Node], None] = {}
-    for ends in ("?node o:next ?other", "?other o:next ?node"):
-        query = f"?graph ?node ?other WHERE {{ $these GRAPH ?graph {{ {ends} }} }}"
-        for row in (yield from _rows(query, turns)):
-            one, other = node_of(row), node_of(row, "other")
-            held[(one, other) if ends.startswith("?node") else (other, one)] = None
-    kept = dict(held)
-    for node in nodes:
-        before, after = beside.get(node, (None, None))
-        leaving, reaching = {node, before}, {node, after}
-        kept = {link: None for link in kept if link[0] not in leaving and link[1] not in reaching}
-        kept |= {(before, node): None} if before is not None else {}
-        kept |= {(node, after): None} if after is not None else {}
-
-    def triples(graph: URIRef, links: Iterable[tuple[Node, Node]]) -> list[tuple[URIRef, URIRef, URIRef]]:
-        return [(start.iri, ORION.next, end.iri) for start, end in links if start.graph == graph]
-
-    return [
-        Operation(graph=graph, removed=triples(graph, held.keys() - kept.keys()), added=triples(graph, kept))
-        for graph in dict.fromkeys(start.graph for start, _ in (*held, *kept))
-    ]
 
 
 def _names(

@@ -172,9 +172,7 @@ class TenantGraph:
 
     async def all_labels(self, limit: int, kind: str = "skos:Concept") -> dict[str, str]:
         """Names of entities by their IRIs, `limit` of them at most: whichever the engine comes to first."""
-        rows = await self.rows(
-            f"SELECT ?node ?label WHERE {{ ?node a {kind} ; skos:prefLabel ?label }} LIMIT {limit}"
-        )
+        rows = await self.rows(f"SELECT * WHERE {{ ?node a {kind} ; skos:prefLabel ?label }} LIMIT {limit}")
         with reading_rows():
             return {row["node"]: row["label"] for row in rows}
 
@@ -311,8 +309,6 @@ async def stated_in(
 ) -> list[Stated]:
     """What memories in the scope state of entities (IRIs), if they tell of one of the intervals `told`, or are
     of one of the intervals `said` (half-open, epoch seconds); and the memories that only mention them.
-
-    Of an entity so many are read that a hub costs no more than another.
     """
     tests = ["BOUND(?window)"] if told else []
     tests += [f"({_within('?said', since, until)})" for since, until in said]

@@ -16,7 +16,7 @@ from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import SourceError
 from orion_recall.text.normal import memory_key, number_of, words
-from orion_recall.values import Memory, Statement, TimeRange, ToldTime
+from orion_recall.values import Memory, Neighbour, Statement, TimeRange, ToldTime
 
 Row = Mapping[str, str]
 """One row of a SELECT: values as text by variable name; unbound variables are absent."""
@@ -71,7 +71,7 @@ FORMAT = 4
 # Attribute look-ups on a namespace are slow, and a memory has dozens of triples.
 _TYPE, _SUBJECT, _PREDICATE, _OBJECT, _STATEMENT = RDF.type, RDF.subject, RDF.predicate, RDF.object, RDF.Statement
 _MEMORY_TYPE, _SPOKENBY, _MENTIONS, _NAMED = ORION.Memory, ORION.spokenBy, ORION.mentions, ORION.named
-_REFERSTO, _ABOUT, _TELLS, _TAG = ORION.refersTo, ORION.about, ORION.tells, ORION.tag
+_REFERSTO, _ABOUT, _TELLS, _TAG, _NEXT = ORION.refersTo, ORION.about, ORION.tells, ORION.tag, ORION.next
 # A memory's own properties by their fields: with them the graph can replace the index while that is unavailable.
 _OWN = {
     "id": ORION.id, "version": ORION.version, "text": ORION.content, "title": ORION.title, "kind": ORION.kind,
@@ -146,8 +146,10 @@ def best_spelling(spellings: Iterable[str]) -> str:
     return min(spellings, key=lambda one: (one.islower(), one.isupper(), len(one), one))
 
 
-def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]:
-    """The triples of the memory's own node, without its `next`; `voice` is the speaker's name after merges."""
+def memory_triples(
+    memory: Memory, voice: str | None = None, following: Neighbour | None = None
+) -> Iterator[Triple]:
+    """The triples of its own node; `voice` is the speaker's name after merges, `following` the next turn."""
     voice = voice or memory.speaker
     iri = memory_iri(memory_key(memory.tenant, memory.id))
     yield iri, _TYPE, _MEMORY_TYPE
@@ -169,6 +171,8 @@ def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]
             yield iri, _MENTIONS, entity
     for name in sorted(all_entities(memory, voice)):
         yield iri, _NAMED, literal(name)
+    if following is not None:
+        yield iri, _NEXT, memory_iri(memory_key(memory.tenant, following.id))
     for reference in _referred_ids(memory):
         yield iri, _REFERSTO, memory_iri(memory_key(memory.tenant, reference))
 

@@ -261,10 +261,8 @@ async def links_around(
 ) -> tuple[list[Link], Mapping[str, Sequence[str]]]:
     """Links between entities and memories (IRIs), and the statements of each memory.
 
-    Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories.
-
-    Of an entity so many are read as its part of `max_statements` allows, whether it has fifty edges or fifty
-    thousand. Only memories in scope are found, and only edges that one of them states.
+    Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories. Of an entity so
+    many are read as its part of `max_statements` allows; only memories in scope, and edges that one of them states.
     """
     graph, seen_by = TenantGraph(store, scope.tenant), scope_conditions(scope)
     links: dict[Link, None] = {}

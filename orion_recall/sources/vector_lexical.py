@@ -98,11 +98,7 @@ def _hits(found: Iterable[tuple[int, float]]) -> list[Hit]:
 
 
 def _certain(hits: Sequence[tuple[int, float]], asked: int) -> Sequence[tuple[int, float]]:
-    """The hits without the last ones of equal score where more of that score may have been left out.
-
-    Which of them an engine finds is chance, and the same question would not always get the same answer. They stay
-    where most hits have that score.
-    """
+    """The hits without the last ones of equal score, unless most have it: it is chance which are found."""
     if len(hits) < asked:
         return hits
     last = hits[-1][1]

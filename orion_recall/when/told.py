@@ -239,34 +239,27 @@ def _opened(read: Reading, place: int, context: Span | None) -> _Told | None:
     if (found := _one_or_alone(read, after, context)) is None:
         return None
     (start, end), opened = found.span, found._replace(first=place, grain="open")
-    match link:
-        case "from" if read.word(found.after) in RANGING:
-            if not _MOVES.isdisjoint(read.words[max(0, place - 8) : place]):
-                # "Moved from Tuesday to Thursday" is on Thursday.
-                return _one_or_alone(read, found.after + 1, context) or found
-            return _ranged(read, after, found) or found._replace(first=place)
-        case "from" | "by":
-            return found._replace(first=place)
-        case "until" | "till":
-            begin = day_of(read.now) if end > read.now else start - _OPEN_END
-            return opened._replace(span=Span(min(begin, start), end))
-        case "before":
-            return opened._replace(span=Span(start - DAY, start))
-        case _:
-            return opened._replace(span=Span(end, end + _OPEN_END))
+    if link == "from" and read.word(found.after) in RANGING:
+        if not _MOVES.isdisjoint(read.words[max(0, place - 8) : place]):
+            # "Moved from Tuesday to Thursday" is on Thursday.
+            return _one_or_alone(read, found.after + 1, context) or found
+        return _ranged(read, after, found) or found._replace(first=place)
+    if link in ("from", "by"):
+        return found._replace(first=place)
+    if link in ("until", "till"):
+        begin = day_of(read.now) if end > read.now else start - _OPEN_END
+        return opened._replace(span=Span(min(begin, start), end))
+    return opened._replace(span=Span(start - DAY, start) if link == "before" else Span(end, end + _OPEN_END))
 
 
 def _ranged(read: Reading, place: int, one: _Told) -> _Told | None:
     """ "Monday to Wednesday", "3 May until 5 May": both ends are inside; the second comes after the first."""
     after, start = one.after + 1, one.span.start
-    if read.word(after) == "the" and (alone := _days_alone(read, after, one.span)):
-        other = alone[0]
-    elif (found := _single(read.at(start, future=True), after)) is None:
+    alone = _days_alone(read, after, one.span) if read.word(after) == "the" else []
+    if (other := alone[0] if alone else _single(read.at(start, future=True), after)) is None:
         return None
-    else:
-        other = found
-        while other.span.end <= start and not other.absolute and _weekday_in(read, after) is not None:
-            other = other._replace(span=other.span.moved(WEEK))
+    while not alone and other.span.end <= start and not other.absolute and _weekday_in(read, after) is not None:
+        other = other._replace(span=other.span.moved(WEEK))
     end = other.span.end
     if end <= start or end - start > _LONGEST_RANGE:
         return None
@@ -367,18 +360,11 @@ def _weekday_in(read: Reading, place: int) -> int | None:
 def _moved_weekday(read: Reading, place: int, one: Period, weekday: int, way: Direction | None) -> Period:
     """The weekday before or after the day of saying, which is "today" but in "dinner is on Monday"."""
     first, place = place, read.skip(place, "the")
-    said, today = read.word(place), day_of(read.now)
-    modifier = MODIFIERS.get(said)
-    if modifier == 0:  # "this coming Friday"
-        modifier = MODIFIERS.get(read.word(place + 1)) or 0
-    if modifier == -1:
-        return one
+    modifier, today = MODIFIERS.get(read.word(place)), day_of(read.now)
+    if modifier or (modifier == 0 and MODIFIERS.get(read.word(place + 1))):
+        return one  # "last Friday", "this coming Friday": the same whatever is said of it
     ahead, back = (weekday - today.weekday()) % 7, (today.weekday() - weekday) % 7
-    if said == "next":  # that of the next week: the first one is called "this Friday"
-        day = today + DAY * (7 - today.weekday() + weekday)
-    elif modifier == 1:
-        day = today + DAY * (ahead or 7)
-    elif modifier == 0:
+    if modifier == 0:
         day = today - DAY * back if way == "past" else today + DAY * ahead
     elif way == "past":
         day = today - DAY * (back or 7)

@@ -16,7 +16,6 @@ from rdflib.namespace import PROV, RDF, SKOS
 from orion_recall.graph.vocabulary import ORION, PREFIXES, TENANTS, Row, relation_label, sparql_term
 
 NODES_AT_ONCE = 1_000
-_LOOKED_UP_AT_ONCE = 1_000
 NODE_COLUMNS: tuple[str, ...] = ("id", "label", "also", "edges", "component", "tenant")
 EDGE_COLUMNS: tuple[str, ...] = (
     "source", "relation", "target", "text", "weight", "first_seen", "last_seen", "told", "memories",
@@ -128,8 +127,8 @@ async def _edge_rows(select: Select, graph: URIRef, edges: Collection[Node]) -> 
     names = (RDF.subject, RDF.object, PROV.wasDerivedFrom)
     iris = sorted({iri for edge in edges for name in names for iri in edge.get(str(name), ())})
     known: dict[str, Node] = {}
-    for start in range(0, len(iris), _LOOKED_UP_AT_ONCE):
-        wanted = " ".join(URIRef(iri).n3() for iri in iris[start : start + _LOOKED_UP_AT_ONCE])
+    for start in range(0, len(iris), NODES_AT_ONCE):
+        wanted = " ".join(URIRef(iri).n3() for iri in iris[start : start + NODES_AT_ONCE])
         known |= await _nodes(select, graph, f"VALUES ?node {{ {wanted} }}", "o:id, o:tells, skos:prefLabel")
     rows: list[dict[str, Any]] = []
     for edge in edges:

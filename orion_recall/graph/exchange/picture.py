@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -56,12 +56,9 @@ async def subgraph_around(
         nodes, edges, cut = await _around(graph, entities, max_nodes, hops)
     else:
         nodes, edges, cut = await _strongest(graph, max_nodes)
-    most = _EDGES_A_NODE * max_nodes
-    kept = sorted(edges, key=lambda edge: (-edge.weight, edge.iri))
-    cut = cut or len(kept) > most
-    kept = kept[:most]
-    labels = await graph.labels(nodes)
-    speakers = await graph.speakers(nodes)
+    kept = sorted(edges, key=lambda edge: (-edge.weight, edge.iri))[: _EDGES_A_NODE * max_nodes]
+    cut = cut or len(kept) < len(edges)
+    labels, speakers = await graph.labels(nodes), await graph.speakers(nodes)
     votes: dict[str, list[str]] = {node: [PERSON] * (node in speakers) for node in nodes}
     for edge in kept:
         for end, kind in zip((edge.subject, edge.object), kinds_of_ends(edge.name), strict=True):
@@ -153,7 +150,7 @@ def _data(part: Subgraph) -> dict[str, Any]:
                 "text": edge.text,
                 "weight": edge.weight,
                 "seen": edge.seen,
-                "memories": list(_memories(part.memories.get(edge.iri, ()))),
+                "memories": list(map(_memory, part.memories.get(edge.iri, ()))),
             }
             for edge in part.edges
         ],
@@ -161,7 +158,6 @@ def _data(part: Subgraph) -> dict[str, Any]:
     }
 
 
-def _memories(memories: Iterable[EdgeMemory]) -> Iterable[dict[str, Any]]:
-    for one in memories:
-        text = one.text if len(one.text) <= _LONGEST_TEXT else f"{one.text[: _LONGEST_TEXT - 1]}…"
-        yield {"id": one.id, "text": text, "ts": one.ts}
+def _memory(one: EdgeMemory) -> dict[str, Any]:
+    text = one.text if len(one.text) <= _LONGEST_TEXT else f"{one.text[: _LONGEST_TEXT - 1]}…"
+    return {"id": one.id, "text": text, "ts": one.ts}

@@ -100,7 +100,11 @@ def sparql_server(settings: Settings) -> SparqlServer | None:
 async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGenerator[GraphReader]:
     """The graph on the server, else in the data folder; a query that takes too long is a TransientSourceError."""
     if (server := sparql_server(settings)) is None:
-        yield await FolderReader.opened(settings.data_dir / "graph", timeout_s)
+        folder = settings.data_dir / "graph"
+        reader = FolderReader(folder, timeout_s, await _in_a_thread(lambda: _opened(folder), timeout_s))
+        if not Metadata.read(await reader.select(METADATA_QUERY)).is_built:
+            raise SourceError(f"the graph in {folder} is not built yet: a worker that starts on it builds it")
+        yield reader
         return
     client = SparqlClient(server, query_timeout_s=timeout_s)
     try:
@@ -116,15 +120,15 @@ def _opened(folder: Path) -> pyoxigraph.Store:
             f"there is no graph in {folder}: start `orion-recall up`, name its data folder with --data, or set "
             "ORION_SPARQL_URL"
         )
-    for wait_s in (*_WAITS_S, None):
+    waits = iter(_WAITS_S)
+    while True:
         try:
             return pyoxigraph.Store.read_only(str(place / "store"))
         except (OSError, RuntimeError, ValueError) as error:
             # The writer may have removed a file between listing and opening it.
-            if wait_s is None:
+            if (wait_s := next(waits, None)) is None:
                 raise SourceError(f"the graph in {folder} cannot be read: {error}") from error
-            time.sleep(wait_s)
-    raise AssertionError("the last try returns or raises")
+        time.sleep(wait_s)
 
 
 class FolderReader:
@@ -132,13 +136,6 @@ class FolderReader:
 
     def __init__(self, folder: Path, timeout_s: float, store: pyoxigraph.Store) -> None:
         self._folder, self._timeout_s, self._store = folder, timeout_s, store
-
-    @classmethod
-    async def opened(cls, folder: Path, timeout_s: float) -> FolderReader:
-        made = cls(folder, timeout_s, await _in_a_thread(lambda: _opened(folder), timeout_s))
-        if not Metadata.read(await made.select(METADATA_QUERY)).is_built:
-            raise SourceError(f"the graph in {folder} is not built yet: a worker that starts on it builds it")
-        return made
 
     async def select(self, query: str) -> Sequence[Row]:
         return await self._read(lambda store: rows_of(store, query))
@@ -169,11 +166,9 @@ async def _in_a_thread(work: Callable[[], T], timeout_s: float) -> T:
 
     def run() -> None:
         try:
-            value = translated("the graph", work)
+            done.set_result(translated("the graph", work))
         except SourceError as error:
             done.set_exception(error)
-        else:
-            done.set_result(value)
 
     done.set_running_or_notify_cancel()
     threading.Thread(target=run, name="graph-reader", daemon=True).start()

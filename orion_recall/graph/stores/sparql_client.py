@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import ssl
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -71,15 +70,6 @@ class SparqlServer:
         if not parts.path.endswith("/query"):
             return self.url
         return parts._replace(path=parts.path.removesuffix("query") + "update").geturl()
-
-    @property
-    def authorisation(self) -> str | None:
-        """The Authorization header, secrets included; None without credentials."""
-        if self.token is not None:
-            return f"Bearer {self.token.get_secret_value()}"
-        if self.user is None or self.password is None:
-            return None
-        return "Basic " + b64encode(f"{self.user}:{self.password.get_secret_value()}".encode()).decode()
 
 
 class SparqlTable(NamedTuple):
@@ -146,10 +136,14 @@ class SparqlClient:
     def _connected(self) -> httpx.AsyncClient:
         # No compression: what is unpacked cannot be bounded before it is.
         headers = {"Accept-Encoding": "identity", "User-Agent": "orion-recall"}
-        if (authorisation := self._server.authorisation) is not None:
-            headers["Authorization"] = authorisation
+        user, password, token = self._server.user, self._server.password, self._server.token
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token.get_secret_value()}"
         return httpx.AsyncClient(
             headers=headers,
+            auth=httpx.BasicAuth(user, password.get_secret_value())
+            if user is not None and password is not None
+            else None,
             verify=self._trusted,
             limits=httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections),
             timeout=httpx.Timeout(self._query_timeout_s, connect=_CONNECT_S, pool=_POOL_S),

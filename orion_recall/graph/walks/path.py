@@ -107,9 +107,8 @@ async def find_path(
 
     With `via` the edges must fit these words, one after the other; `target` is then optional. Recency is the age at
     `now` (epoch seconds). With `during` (epoch seconds) an edge costs more of which no memory tells of one of these
-    intervals. With a `scope` only its memories are evidence, and a path with a step without evidence is
-    dropped. SourceError when the graph cannot be queried. Running out of time is no error: what was found is
-    returned.
+    intervals. With a `scope` only its memories are evidence, and a path with a step without evidence is dropped.
+    Running out of time is no error: what was found is returned.
     """
     if target is None and not via:
         raise ValueError("a path needs a target or words to go along")
