@@ -354,8 +354,7 @@ def _count(edges: Mapping[Node, _EdgeChange], without: Sequence[URIRef]) -> _Pla
         one.times += [memory.time for memory in one.after.values() if memory.time is not None]
 
 
-_TOGETHER = 50_000
-_MOST_CHARACTERS = 500_000
+_TOGETHER, _MOST_CHARACTERS = 50_000, 500_000
 _AT_POSITION = f"{PROJECTION.n3()} {ORION.position.n3()}"
 _IS_OF = f"{PROJECTION.n3()} {ORION.record.n3()}"
 _OF_FORMAT = f"{PROJECTION.n3()} {ORION['format'].n3()}"

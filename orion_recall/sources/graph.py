@@ -67,9 +67,7 @@ class NamesByMeaning:
 
 log = logging.getLogger("orion_recall.sources")
 
-_LONGEST_NAME = 3
-_LONGEST_KEPT = 300
-_MOST_KEPT = 2_000
+_LONGEST_NAME, _LONGEST_KEPT, _MOST_KEPT = 3, 300, 2_000
 # Names with a lower cosine mean something else: of a handful of names some are always the nearest.
 _LEAST_COSINE = 0.4
 # The share of the source's time: an embedder that hangs must not cost the hits that the graph finds without it.
@@ -327,8 +325,7 @@ class GraphEvidence:
 
 # Of a node sixteen edges that fit the word are looked at: few have more sisters, and each edge costs a recall time.
 _BOUNDS = PathBounds(edges=16, scan=500, paths=2, memories=3)
-_MOST_STARTS, _MOST_LABELS = 2, 4
-_MOST_OF_TIME = 8
+_MOST_STARTS, _MOST_LABELS, _MOST_OF_TIME = 2, 4, 8
 # What tells of the time weighs most, what told of it in advance less, what was only said then least.
 _TOLD, _AHEAD, _SAID, _MENTIONED = 1.0, 0.8, 0.6, 0.7
 _LEAST = 0.3

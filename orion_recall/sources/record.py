@@ -59,9 +59,7 @@ class RecordFacts:
         return await self._connections.fetch(doing, statement, [tenant, list(ids)]) if ids else []
 
 
-_MOST_WITH_EVERY_WORD = 500
-_NEWEST_FOR_SOME_WORDS = 2000
-_MOST_WORDS = 32
+_MOST_WITH_EVERY_WORD, _NEWEST_FOR_SOME_WORDS, _MOST_WORDS = 500, 2000, 32
 _AS_THEY_ARE = (
     "id", "text", "text_hash", "kind", "guessed_kind", "title", "speaker", "session_id", "user_id", "agent_id",
     "run_id", "uri",

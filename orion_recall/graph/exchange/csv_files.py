@@ -22,6 +22,8 @@ EDGE_COLUMNS: tuple[str, ...] = (
     "source_id", "target_id", "tenant",
 )  # fmt: skip
 
+_OWN = {"text": ORION.text, "weight": ORION.weight, "first_seen": ORION.firstSeen, "last_seen": ORION.lastSeen}
+
 Select = Callable[[str], Awaitable[Sequence[Row]]]
 Node = Mapping[str, Sequence[str]]
 """The values of a node's properties."""
@@ -67,10 +69,8 @@ async def _pages(select: Select, graph: URIRef, kind: str) -> AsyncIterator[Mapp
     after = ""
     while True:
         bound = f"&& STR(?node) > STR({sparql_term(URIRef(after))})" if after else ""
-        page = f"?node a {kind} FILTER(isIRI(?node) {bound})"
-        found = await _nodes(
-            select, graph, f"{{ SELECT ?node WHERE {{ {page} }} ORDER BY STR(?node) LIMIT {NODES_AT_ONCE} }}"
-        )
+        page = f"SELECT ?node WHERE {{ ?node a {kind} FILTER(isIRI(?node) {bound}) }}"
+        found = await _nodes(select, graph, f"{{ {page} ORDER BY STR(?node) LIMIT {NODES_AT_ONCE} }}")
         if found:
             yield {iri: found[iri] for iri in sorted(found)}
         if len(found) < NODES_AT_ONCE:
@@ -99,8 +99,8 @@ async def write_csv(
         (folder / "nodes.csv").open("w", encoding="utf-8", newline="") as nodes_file,
         (folder / "edges.csv").open("w", encoding="utf-8", newline="") as edges_file,
     ):
-        entities, edges = csv.DictWriter(nodes_file, NODE_COLUMNS), csv.DictWriter(edges_file, EDGE_COLUMNS)
-        entities.writeheader()
+        entities, edges = csv.writer(nodes_file), csv.DictWriter(edges_file, EDGE_COLUMNS)
+        entities.writerow(NODE_COLUMNS)
         edges.writeheader()
         for graph in graphs:
             shape, tenant = Components(), tenant_of(graph)
@@ -109,17 +109,10 @@ async def write_csv(
                 edges.writerows(row | {"tenant": tenant} for row in await _edge_rows(select, graph, page.values()))
                 advanced(len(page))
             async for page in _pages(select, graph, "skos:Concept"):
-                entities.writerows(
-                    {
-                        "id": iri,
-                        "label": _one(node, SKOS.prefLabel),
-                        "also": json.dumps(sorted(node.get(str(SKOS.altLabel), ())), ensure_ascii=False),
-                        "edges": shape.degrees[iri],
-                        "component": shape.component(iri),
-                        "tenant": tenant,
-                    }
-                    for iri, node in page.items()
-                )
+                for iri, node in page.items():
+                    label, also = _one(node, SKOS.prefLabel), sorted(node.get(str(SKOS.altLabel), ()))
+                    listed = json.dumps(also, ensure_ascii=False)
+                    entities.writerow((iri, label, listed, shape.degrees[iri], shape.component(iri), tenant))
                 advanced(len(page))
 
 
@@ -140,10 +133,7 @@ async def _edge_rows(select: Select, graph: URIRef, edges: Collection[Node]) -> 
             "source": _one(known.get(source, {}), SKOS.prefLabel) or source,
             "relation": relation_label(URIRef(_one(edge, RDF.predicate))),
             "target": _one(known.get(target, {}), SKOS.prefLabel) or target,
-            "text": _one(edge, ORION.text),
-            "weight": _one(edge, ORION.weight),
-            "first_seen": _one(edge, ORION.firstSeen),
-            "last_seen": _one(edge, ORION.lastSeen),
+            **{name: _one(edge, own) for name, own in _OWN.items()},
             "told": json.dumps(sorted(told)),
             "memories": json.dumps(sorted(ids), ensure_ascii=False),
             "source_id": source,

@@ -222,13 +222,8 @@ class SparqlGraph:
         """Read position and identity from the server; AnotherRecordsCopy when they are another record's."""
         self._uncertain = True
         rows = await self._client.select(METADATA_QUERY, timeout_s=timeout_s)
-        try:
+        with reading_rows():
             found = Metadata.read(rows)
-        except ValueError as error:
-            raise SourceError(
-                f"the SPARQL server at {self._client.address} holds a position that is no number: its graph was "
-                "not written by orion-recall"
-            ) from error
         if found.has_other_format:
             raise SourceError(f"{self._what} is of another format: empty its data set, and it is built anew")
         # Of several identities at least one is another record's.
