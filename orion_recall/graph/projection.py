@@ -17,28 +17,8 @@ from typing import NamedTuple, TypeVar
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, SKOS
 
-from orion_recall.graph.vocabulary import (
-    FORMAT,
-    ORION,
-    PREFIXES,
-    PROJECTION,
-    Edge,
-    Row,
-    Triple,
-    all_entities,
-    best_spelling,
-    edge_of,
-    edge_triples,
-    entity_iri,
-    entity_triples,
-    event_time,
-    literal,
-    memory_iri,
-    memory_triples,
-    relation_label,
-    sparql_term,
-    tenant_graph,
-)
+from orion_recall.graph import vocabulary
+from orion_recall.graph.vocabulary import ORION, PROJECTION, Edge, Row, Triple, entity_iri, sparql_term
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
 
@@ -95,7 +75,7 @@ def _rows(query: str, about: Collection[tuple[URIRef, URIRef | Literal]]) -> _Pl
     pairs = [f"({graph.n3()} {sparql_term(term)})" for graph, term in about]
     for start in range(0, len(pairs), _QUERY_BATCH):
         these = f"VALUES (?graph ?node) {{ {' '.join(pairs[start : start + _QUERY_BATCH])} }}"
-        rows += yield f"{PREFIXES}SELECT {query}".replace("$these", these)
+        rows += yield f"{vocabulary.PREFIXES}SELECT {query}".replace("$these", these)
     return rows
 
 
@@ -122,7 +102,8 @@ def plan_changes(changes: Sequence[Change]) -> OperationPlan:
     last: dict[Node, Change | None] = {}
     for change in changes:
         memory = change.memory
-        node = Node(tenant_graph(memory.tenant), memory_iri(memory_key(memory.tenant, memory.id)))
+        iri = vocabulary.memory_iri(memory_key(memory.tenant, memory.id))
+        node = Node(vocabulary.tenant_graph(memory.tenant), iri)
         last.pop(node, None)
         last[node] = change
     return (yield from _plan(last))
@@ -136,10 +117,10 @@ def _plan(changes: Mapping[Node, Change | None]) -> OperationPlan:
     for node, change in live.items():
         memory = change.memory
         voice = change.called(memory.speaker) if memory.speaker else memory.speaker
-        edges = {edge.iri: edge for edge in map(edge_of, memory.statements)}
-        names = set(all_entities(memory, voice))
-        said[node] = _Facts(present=True, names=names, time=event_time(memory), edges={**edges})
-        written[node] = list(memory_triples(memory, voice, change.following))
+        edges = {edge.iri: edge for edge in map(vocabulary.edge_of, memory.statements)}
+        names = set(vocabulary.all_entities(memory, voice))
+        said[node] = _Facts(present=True, names=names, time=vocabulary.event_time(memory), edges={**edges})
+        written[node] = list(vocabulary.memory_triples(memory, voice, change.following))
     held = yield from _held(changes)
     # A turn's own change says which one follows it; that of one which is gone need not be among these.
     leading = "?graph ?node ?before WHERE { $these GRAPH ?graph { ?before o:next ?node } }"
@@ -224,11 +205,11 @@ def _names(
         left = there[entity] - gone[entity]
         whole, others = left | given[entity], merged.get(entity, hidden[entity])
         if left != there[entity]:
-            triples = entity_triples(entity.iri, left, hidden[entity]) if left else ()
+            triples = vocabulary.entity_triples(entity.iri, left, hidden[entity]) if left else ()
             less.append(Operation(graph=entity.graph, cleared=(entity.iri,), added=list(triples)))
         if whole != left or (whole and others != hidden[entity]):
             cleared = (entity.iri,) if left else ()
-            triples = list(entity_triples(entity.iri, whole, others))
+            triples = list(vocabulary.entity_triples(entity.iri, whole, others))
             more.append(Operation(graph=entity.graph, cleared=cleared, added=triples))
     return less, more
 
@@ -260,8 +241,8 @@ class _EdgeChange:
             properties=COUNTED,
             removed=[(node.iri, PROV.wasDerivedFrom, memory) for memory in sorted(self.before - self.after.keys())],
             added=[
-                *edge_triples(self.edge),
-                (node.iri, _WEIGHT, literal(self.count)),
+                *vocabulary.edge_triples(self.edge),
+                (node.iri, _WEIGHT, vocabulary.literal(self.count)),
                 (node.iri, _TEXT, Literal(_edge_text(self.edge, names))),
                 *((node.iri, name, Literal(time)) for name, time in times),
                 *((node.iri, PROV.wasDerivedFrom, memory) for memory in new),
@@ -274,8 +255,8 @@ def _edge_text(edge: Edge, names: Iterable[str]) -> str:
     spellings: dict[URIRef, list[str]] = defaultdict(list)
     for name in names:
         spellings[entity_iri(name)].append(name)
-    start, end = (best_spelling(spellings.get(one, [str(one)])) for one in (edge.subject, edge.object))
-    return f"{start} {relation_label(edge.relation)} {end}"
+    start, end = (vocabulary.best_spelling(spellings.get(one, [str(one)])) for one in (edge.subject, edge.object))
+    return f"{start} {vocabulary.relation_label(edge.relation)} {end}"
 
 
 def _edges(said: _AllFacts, held: _AllFacts) -> OperationPlan:
@@ -383,7 +364,7 @@ class Metadata(NamedTuple):
         # More than one is an error that is repaired by writing again from the lowest.
         positions = [int(row["position"]) for row in rows if "position" in row]
         formats = {row.get("format") for row in rows if "position" in row}
-        is_built = formats == {str(FORMAT)}
+        is_built = formats == {str(vocabulary.FORMAT)}
         identities = sorted({row["record"] for row in rows if "record" in row})
         return cls(min(positions) if is_built else 0, is_built, bool(formats) and not is_built, identities)
 
@@ -405,7 +386,7 @@ def updates(
             f"FILTER NOT EXISTS {{ {_IS_OF} ?other FILTER(?other != {Literal(record).n3()}) }}" if record else ""
         )
         empty = f"FILTER NOT EXISTS {{ {_AT_POSITION} ?any }} {other}"
-        waiting.append(f"INSERT {{ {seen} . {_OF_FORMAT} {Literal(FORMAT).n3()} }} WHERE {{ {empty} }}")
+        waiting.append(f"INSERT {{ {seen} . {_OF_FORMAT} {Literal(vocabulary.FORMAT).n3()} }} WHERE {{ {empty} }}")
     length = sum(map(len, waiting))
     for operation in rendered(operations, seen if guarded else None):
         if waiting and length + len(operation) > _MOST_CHARACTERS:

@@ -12,16 +12,9 @@ from typing import NamedTuple
 from rdflib import Literal, URIRef
 
 from orion_recall.errors import ScopeNotKept
+from orion_recall.graph import vocabulary
 from orion_recall.graph.relation_words import identifies
-from orion_recall.graph.vocabulary import (
-    PREFIXES,
-    entity_iri,
-    key_of,
-    overlap_filter,
-    reading_rows,
-    sparql_term,
-    tenant_graph,
-)
+from orion_recall.graph.vocabulary import entity_iri, overlap_filter, reading_rows, sparql_term, tenant_graph
 from orion_recall.interfaces import GraphStore
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Scope, TimeRange
@@ -70,7 +63,9 @@ class TenantGraph:
     async def rows(self, pattern: str) -> Sequence[Mapping[str, str]]:
         """The rows of a graph pattern, or of a sub-select, matched inside the tenant's graph."""
         inside = f"{{ {pattern} }}" if pattern.startswith("SELECT ") else pattern
-        return await self._store.select(f"{PREFIXES}SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {inside} }} }}")
+        return await self._store.select(
+            f"{vocabulary.PREFIXES}SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {inside} }} }}"
+        )
 
     async def each(self, things: Sequence[str], part: Callable[[str], str]) -> list[tuple[str, Mapping[str, str]]]:
         """The rows of a sub-select (`?a WHERE { … } LIMIT n`) for each of the things; many go into one query."""
@@ -247,12 +242,11 @@ def _number(row: Mapping[str, str], name: str) -> float | None:
         return float(row[name]) if name in row else None
 
 
-def neighbourhood_query(graph: URIRef, entities: Sequence[URIRef], *, scope: Scope, hops: int, each: int) -> str:
-    """SPARQL for rows of (seed, hop, memory, text); text is unbound where a memory only mentions the entity.
+def neighbourhood(entities: Sequence[URIRef], *, scope: Scope, hops: int, each: int) -> str:
+    """A pattern for rows of (seed, hop, memory, text); text is unbound where a memory only mentions the entity.
 
     `seed` is the entity's place in `entities`, `each` the most rows of a kind for an entity. Only memories in scope
-    are found and count towards the limits; the scope's tenant is the graph. IRIs and values enter through rdflib's
-    own n3().
+    are found and count towards the limits. IRIs and values enter through rdflib's own n3().
     """
     seen, parts = scope_conditions(scope), list[str]()
     for place, entity in enumerate(entities):
@@ -267,7 +261,7 @@ def neighbourhood_query(graph: URIRef, entities: Sequence[URIRef], *, scope: Sco
                 f'{at} ("2" AS ?hop) ?memory ?text WHERE {{ {{ SELECT DISTINCT ?other WHERE {{ ?a o:about {seed} ; '
                 f"o:about ?other FILTER(?other != {seed}) }} LIMIT {each} }} ?s o:about ?other ; {stated}"
             )
-    return f"{PREFIXES}SELECT ?seed ?hop ?memory ?text WHERE {{ GRAPH {graph.n3()} {{ {' UNION '.join(parts)} }} }}"
+    return " UNION ".join(parts)
 
 
 _SCAN, _EDGES, _MEMORIES, _ROWS = 2_000, 8, 3, 48
@@ -328,6 +322,6 @@ async def stated_in(
     rows = await TenantGraph(graph, scope.tenant).rows(" UNION ".join(parts))
     with reading_rows():
         return [
-            Stated(key_of(row["memory"]), row.get("text", ""), _number(row, "said"), row.get("window"))
+            Stated(vocabulary.key_of(row["memory"]), row.get("text", ""), _number(row, "said"), row.get("window"))
             for row in rows
         ]

@@ -23,22 +23,8 @@ from typing import NamedTuple
 from rdflib import URIRef
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.graph.tenant_graph import (
-    TenantGraph,
-    identities,
-    neighbourhood_query,
-    scope_conditions,
-    stated_in,
-)
-from orion_recall.graph.vocabulary import (
-    entity_iri,
-    key_of,
-    memory_iri,
-    read_window,
-    reading_rows,
-    shown,
-    tenant_graph,
-)
+from orion_recall.graph.tenant_graph import TenantGraph, identities, neighbourhood, scope_conditions, stated_in
+from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, read_window, reading_rows, shown
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
 from orion_recall.interfaces import EntityFinder, EntityLikeness, GraphStore, NameIndex, OwnGraph
@@ -165,8 +151,8 @@ class RdfSource:
             return [kept[key] for key in keys]
         read: dict[tuple[Scope, str, int, int], list[_Near]] = {key: [] for key in missing}
         entities = [entity_iri(label) for _, label, _, _ in missing]
-        query = neighbourhood_query(tenant_graph(scope.tenant), entities, scope=scope, hops=hops, each=each)
-        rows = await self._graph.select(query)
+        pattern = neighbourhood(entities, scope=scope, hops=hops, each=each)
+        rows = await TenantGraph(self._graph, scope.tenant).rows(pattern)
         with reading_rows():
             for row in rows:
                 read[missing[int(row["seed"])]].append(

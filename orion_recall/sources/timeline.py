@@ -57,7 +57,8 @@ _KINDS: Mapping[str, ColumnKind] = {
 # A view of that name in our own schema is the own one.
 CATALOGUE = """
 SELECT a.attname::text AS name, base.typname::text AS type, base.typcategory::text AS category,
-    n.nspname::text AS schema, c.relname::text AS relation,
+    quote_ident(a.attname) AS quoted, n.nspname::text AS schema,
+    quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS relation,
     c.relkind = 'v' AND c.relname = 'collapse_mirror' AND n.nspname = $2 AS is_own
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -99,11 +100,8 @@ class TimelineTable:
             columns.setdefault("tenant", "")
         given = named.get("text", ())
         parts = [part.strip() for part in given.split("+")] if isinstance(given, str) else given
-        text = (
-            [(one, label) for label, one in parts.items()]
-            if isinstance(parts, Mapping)
-            else [(one, None) for one in parts]
-        )
+        pairs = parts.items() if isinstance(parts, Mapping) else ((None, one) for one in parts)
+        text = [(one, label) for label, one in pairs]
         for role, column in (*columns.items(), *(("text", column) for column, _ in text)):
             if column:
                 quote_identifier(column)
@@ -156,15 +154,13 @@ class TimelineShape:
     cited_as: str | None
     source_ref: str
     of_one_tenant: bool
-    statements: dict[tuple[str, ...], str] = field(
-        default_factory=dict["tuple[str, ...]", str], compare=False, repr=False
-    )
+    statements: dict[tuple[str, ...], str] = field(default_factory=dict["tuple[str, ...]", str], compare=False)
 
     def column(self, role: str) -> Column:
         """The role's column. ScopeNotKept when the table has none."""
-        if role in self.columns:
-            return self.columns[role]
-        raise ScopeNotKept(self._lacks(role))
+        if role not in self.columns:
+            raise ScopeNotKept(self._lacks(role))
+        return self.columns[role]
 
     @property
     def without_tenant(self) -> str | None:
@@ -173,9 +169,8 @@ class TimelineShape:
 
     def _lacks(self, role: str) -> str:
         whose = "; say whose the table is with ORION_TIMELINE_TENANT" if role == "tenant" else ""
-        return (
-            f"the timeline {self.source_ref} has no column for {role}: it cannot keep to this query's scope{whose}"
-        )
+        what = f"the timeline {self.source_ref} has no column for {role}"
+        return f"{what}: it cannot keep to this query's scope{whose}"
 
     def values(self) -> dict[str, str]:
         """SQL for the value of every column: as text, but for the time, a list of tags and a text vector."""
@@ -205,14 +200,10 @@ def _shape_of(table: TimelineTable, catalogue: Sequence[Row]) -> TimelineShape:
     if not catalogue:
         raise SourceError(f"there is no table or view {table.name} that this service's Postgres login can see")
     first = catalogue[0]
-    there = {
-        row["name"]: Column(
-            _quoted(row["name"]),
-            "list" if row["category"] == "A" else _KINDS.get(row["type"], "other"),
-            row["type"],
-        )
-        for row in catalogue
-    }
+    there: dict[str, Column] = {}
+    for row in catalogue:
+        kind: ColumnKind = "list" if row["category"] == "A" else _KINDS.get(row["type"], "other")
+        there[row["name"]] = Column(row["quoted"], kind, row["type"])
     text = table.text or [(_usual(table, "text", there), None)]
     labels = {f"text_{place}": label for place, (_, label) in enumerate(text)}
     named = {role: table.named.get(role) for role in TIMELINE_ROLES if role != "text"}
@@ -233,7 +224,7 @@ def _shape_of(table: TimelineTable, catalogue: Sequence[Row]) -> TimelineShape:
                 raise SourceError(f"the timeline {table.name}: {name!r} for search is no tsvector")
             columns[role] = there[name]
     return TimelineShape(
-        relation=f"{_quoted(first['schema'])}.{_quoted(first['relation'])}",
+        relation=first["relation"],
         columns=columns,
         labels=labels,
         cited_as=table.cited_as or (None if first["is_own"] else table.name),
@@ -254,11 +245,6 @@ def _usual(table: TimelineTable, role: str, there: Mapping[str, Column]) -> str:
 
 def _listed(there: Mapping[str, Column]) -> str:
     return ", ".join(islice(there, _SHOWN_COLUMNS)) + (", …" if len(there) > _SHOWN_COLUMNS else "")
-
-
-def _quoted(name: str) -> str:
-    # A name of the catalogue may hold anything, unlike one of a configuration.
-    return '"' + name.replace('"', '""') + '"'
 
 
 class TimelineSource:

@@ -7,22 +7,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from orion_recall.when import calendar
 from orion_recall.when import vocabulary as vocab
-from orion_recall.when.calendar import (
-    DAY,
-    WEEK,
-    Span,
-    day_of,
-    holiday,
-    months,
-    nth_weekday,
-    season,
-    shifted,
-    third,
-    unit_of,
-    whole_days,
-    years,
-)
+from orion_recall.when.calendar import DAY, WEEK, Span, day_of, months, season, shifted, third, unit_of, whole_days
 from orion_recall.when.dates import choice, day_of_month, numbered, of_year, quarter, year_told
 from orion_recall.when.reading import Duration, Period, Reading, duration
 from orion_recall.when.vocabulary import DAYS, MODIFIERS, MONTHS, PARTS, UNITS, WEEKDAYS
@@ -93,7 +80,7 @@ def _holiday(read: Reading, place: int, modifier: str) -> Period | None:
         *begin, end = read.words[place : place + len(name)]
         is_said = (*begin, end.removesuffix("'s")) == (*name[:-1], name[-1].removesuffix("'s"))
         if is_said and (name != ("may", "day") or read.capital(place)):
-            return of_year(read, place + len(name), partial(holiday, name), "day", modifier)
+            return of_year(read, place + len(name), partial(calendar.holiday, name), "day", modifier)
     if word == "holidays" and read.word(place - 1) == "the" and read.word(place - 2) in _SEASON_AFTER_THE:
         return of_year(read, place + 1, lambda year: whole_days(datetime(year, 12, 20), 14), word, modifier)
     return None
@@ -196,9 +183,9 @@ def _nth(read: Reading, place: int) -> Period | None:
         return None
     span, grain = of.span, unit
     if unit in WEEKDAYS:
-        part, grain = whole_days(nth_weekday(span, WEEKDAYS[unit], count)), "day"
+        part, grain = whole_days(calendar.nth_weekday(span, WEEKDAYS[unit], count)), "day"
     elif unit == "weekend":
-        part = whole_days(nth_weekday(span, 5, count), 2)
+        part = whole_days(calendar.nth_weekday(span, 5, count), 2)
     elif unit in ("week", "day"):
         size = WEEK if unit == "week" else DAY
         start = span.start + size * (count - 1) if count > 0 else span.end - size
@@ -334,7 +321,7 @@ def _counted(read: Reading, counted: Duration, *, back: bool) -> Span:
     first, last = sorted(shifted(today, unit, sign * count) for count in (least, most))
     if unit in ("year", "decade", "century"):
         slack = 0 if unit == "year" else 1
-        return years(first.year - slack, last.year - first.year + 1 + 2 * slack)
+        return calendar.years(first.year - slack, last.year - first.year + 1 + 2 * slack)
     around = {"day": 0, "week": 3, "fortnight": 3, "month": 15, "quarter": 45}[unit]
     return Span(first - DAY * around, last + DAY * (around + 1))
 

@@ -15,15 +15,8 @@ from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import DiskShort, SourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.graph.projection import (
-    METADATA_QUERY,
-    Metadata,
-    OperationPlan,
-    plan_changes,
-    plan_removal,
-    run_plan,
-    updates,
-)
+from orion_recall.graph import projection
+from orion_recall.graph.projection import Metadata, OperationPlan, plan_changes, plan_removal, run_plan, updates
 from orion_recall.graph.stores.sparql import held_nodes, memories_by_key, versions_in, versions_query
 from orion_recall.graph.vocabulary import ORION, PROJECTION, Row
 from orion_recall.index.embedded.folders import clear_builds, free_place, is_complete, live_place, swap, tidy
@@ -204,7 +197,7 @@ class RdfGraph:
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
             ) from error
         self._store = store
-        found = Metadata.read(rows_of(store, METADATA_QUERY))
+        found = Metadata.read(rows_of(store, projection.METADATA_QUERY))
         identities = found.identities
         if not found.is_built and len(store) > len(identities):
             log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)

@@ -8,17 +8,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
-from orion_recall.graph.projection import (
-    METADATA_QUERY,
-    Metadata,
-    Node,
-    Operation,
-    OperationPlan,
-    node_of,
-    plan_changes,
-    plan_removal,
-    updates,
-)
+from orion_recall.graph import projection
+from orion_recall.graph.projection import Metadata, Node, Operation, OperationPlan, plan_removal, updates
 from orion_recall.graph.stores.sparql_client import SparqlClient
 from orion_recall.graph.vocabulary import ORION, Row, key_of, memory_iri, reading_rows
 from orion_recall.index.metadata import refuse_another
@@ -60,7 +51,7 @@ async def held_nodes(graph: GraphStore, keys: Sequence[int]) -> AsyncIterator[li
             f"SELECT ?graph ?memory WHERE {{ {these} GRAPH ?graph {{ ?memory {ORION.id.n3()} ?id }} }}"
         )
         with reading_rows():
-            nodes = [node_of(row, "memory") for row in rows]
+            nodes = [projection.node_of(row, "memory") for row in rows]
         if nodes:
             yield nodes
 
@@ -157,7 +148,7 @@ class SparqlGraph:
             return
         self._refuse_unknown()
         before = self.position
-        await self._write(plan_changes(changes), before, changes[-1].position)
+        await self._write(projection.plan_changes(changes), before, changes[-1].position)
         if self.position == before != changes[-1].position:
             raise SourceError(
                 f"the SPARQL server at {self._client.address} does not give back what was written: queries must "
@@ -221,7 +212,7 @@ class SparqlGraph:
     async def _read_metadata(self, *, timeout_s: float | None = None) -> None:
         """Read position and identity from the server; AnotherRecordsCopy when they are another record's."""
         self._uncertain = True
-        rows = await self._client.select(METADATA_QUERY, timeout_s=timeout_s)
+        rows = await self._client.select(projection.METADATA_QUERY, timeout_s=timeout_s)
         with reading_rows():
             found = Metadata.read(rows)
         if found.has_other_format:
