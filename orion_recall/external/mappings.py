@@ -1,12 +1,5 @@
 """Mappings of external stores: which of their fields play which role, from the YAML file of `ORION_MAPPINGS`.
 
-    qdrant:
-      - {name: notes, url: "http://qdrant:6333", collection: notes, tenant: default, payload: {text: body}}
-    sparql:
-      - {name: wiki, url: "http://graph:7878/query", tenant: default, label: "…#label", text: "…#comment"}
-    tables:
-      - {name: tickets, table: public.tickets, tenant: default, columns: {ts: opened, text: [head, body]}}
-
 Memories from there are cited under the mapping's name. Nothing is ever written there. Secrets are in environment
 variables, which the file only names.
 """

@@ -1,9 +1,8 @@
 """Changes of memories as updates of the graph.
 
-A plan is a generator: it yields SPARQL queries, is sent their rows, and returns operations. What the memories state
-now is compared with what the graph holds of them; only the difference is written. An update is conditional on the
-position in the outbox that its changes follow, and on the identity of their record. So one that a server executes
-late, after another worker wrote the same or a later batch, does nothing, nor does one for another data set.
+A plan is a generator: it yields SPARQL queries, is sent their rows, and returns operations, which write only what
+differs. An update is conditional on the position in the outbox that its changes follow, and on the identity of
+their record: what a server executes late, after another worker wrote the same batch or a later one, does nothing.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The `rdf` source: memories in the graph near the entities that a question names.
+"""The `rdf` source: memories in the graph near the entities that a question names, or along its walks.
 
-The entities are found by the keyword index; when that is away, by looking the question's own word runs up in the
-graph. Their bounded neighbourhood gives memories, with the statements that led to them.
-
-Where the question walks along the graph, the memories that are evidence for the path, or for one statement, come
-first: possessive chains and relations between two names are paths; who somebody is, and what is told of a time, are
-statements at one entity. The first of the question's walks that leads anywhere counts.
+The entities are found by the keyword index; when that is away, by the question's own word runs in the graph.
+Evidence for a walk of the question comes first: possessive chains and relations between two names are paths; who
+somebody is, and what is told of a time, are statements at one entity.
 """
 
 from __future__ import annotations

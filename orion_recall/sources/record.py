@@ -1,8 +1,8 @@
 """What is read from the record itself: uses and metadata of memories, and text search while the index is away.
 
-The search finds first the memories that hold every word of the question, wherever in the scope they are: the
-inverted index finds them. Then those that hold some of the words, among the newest of the scope only, because
-Postgres ranks slowly what many rows share. Newest first bounds both, so that a table of any size costs the same."""
+The search finds first the memories that hold every word of the question, by the inverted index; then those that
+hold some, among the newest of the scope. Newest first bounds both, so that a table of any size costs the same.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,8 @@
 """The `sql_timeline` source: recent rows of a Postgres table or view, the service's own or an external one.
 
-The rows of the window are narrowed by tenant and scope, and the newest of them ranked by whether and how well
-their text matches, how recent they are in the window, and whether they are of the query's own session or node.
-Text search runs over the window only: over a whole table an OR query takes most of a second.
-
-In its SQL identifiers are quoted, everything else is a parameter. Times may be columns of times, of numbers (epoch
-seconds or milliseconds) or of text (ISO 8601, or such numbers). A pattern lets through what every Postgres can
-cast, and nothing else: text that cannot be read is no time, and never an error. Only what looks like a date is one:
-`now` and `infinity` could be cast, too.
+The rows of the window are narrowed by tenant and scope, and the newest of them ranked by their words, how recent
+they are, and whether they are of the query's own session or node. In the SQL identifiers are quoted, all else is a
+parameter. Columns of times may be text or numbers (epoch): what cannot be read is no time, and never an error.
 """
 
 from __future__ import annotations

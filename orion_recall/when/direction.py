@@ -1,7 +1,6 @@
-"""Direction of a time in a statement: its clause tells of what is over, or of what lies ahead.
+"""Direction of a time in a statement: the nearest verb says whether it is over or lies ahead.
 
-The nearest verb decides: "I have the dentist on Tuesday" looks ahead, "on Tuesday I ran" back. Of verbs of
-arranging ("booked", "moved") a time before the verb is when that was done, a time after it is what was arranged.
+Of verbs of arranging ("booked", "moved") a time before the verb is when that was done, one after it is arranged.
 """
 
 from __future__ import annotations

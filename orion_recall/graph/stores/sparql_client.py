@@ -1,7 +1,6 @@
-"""The SPARQL 1.1 protocol over HTTP: queries and updates by POST, bounded in time, size and connections.
+"""The SPARQL 1.1 protocol (https://www.w3.org/TR/sparql11-protocol/) over HTTP: bounded in time, size, connections.
 
-https://www.w3.org/TR/sparql11-protocol/. Errors carry the server's address without its secrets, and never the query
-or the server's own words, which repeat it: both may hold the text of memories.
+Errors carry the server's address without its secrets, never the query or the server's own words, which repeat it.
 """
 
 from __future__ import annotations

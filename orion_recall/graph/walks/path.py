@@ -1,10 +1,7 @@
 """Path search from one entity to another, or along a possessive chain ("Ana's sister's employer"): A* over edges.
 
-Every edge costs 1 and more: for a relation that fits the wanted word badly, for age, for little evidence, for
-telling of another time than is asked for, and for leaving a node with many edges. The estimate of the rest is the
-least number of edges still to follow. It never overestimates: the first path is the cheapest of the edges read.
-
-Hart, Nilsson, Raphael: "A formal basis for the heuristic determination of minimum cost paths", 1968.
+Every edge costs 1 and more, and the estimate of the rest is the least number of edges still to follow. It never
+overestimates: the first path is the cheapest of the edges read (Hart, Nilsson, Raphael, 1968).
 """
 
 from __future__ import annotations
