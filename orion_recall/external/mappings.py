@@ -1,12 +1,5 @@
 """Mappings of external stores: which of their fields play which role, from the YAML file of `ORION_MAPPINGS`.
 
-    qdrant:
-      - {name: notes, url: "http://qdrant:6333", collection: notes, tenant: default, payload: {text: body}}
-    sparql:
-      - {name: wiki, url: "http://graph:7878/query", tenant: default, label: "…#label", text: "…#comment"}
-    tables:
-      - {name: tickets, table: public.tickets, tenant: default, columns: {ts: opened, text: [head, body]}}
-
 Memories from there are cited under the mapping's name. Nothing is ever written there. Secrets are in environment
 variables, which the file only names.
 """
@@ -16,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from urllib.parse import urlsplit
 
 import yaml
@@ -30,16 +23,44 @@ Iri = Annotated[str, Field(pattern=r'^[A-Za-z][A-Za-z0-9+.-]*:[^\s<>"{}|\\^`]+$'
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
 
 
-# For the JSON Schema: what `_one_tenant` asks for.
-_OWN_TENANT: dict[str, Any] = {"required": ["tenant"], "properties": {"tenant": {"type": "string"}}}
-
-
 def _one_of(section: str) -> dict[str, Any]:
-    return {"oneOf": [_OWN_TENANT, {"properties": {section: _OWN_TENANT}, "required": [section]}]}
+    """For the JSON Schema: that either the store or its roles have a tenant."""
+    own = {"required": ["tenant"], "properties": {"tenant": {"type": "string"}}}
+    return {"oneOf": [own, {"properties": {section: own}, "required": [section]}]}
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Store(_Strict):
+    """A store of somebody: of one tenant, or each memory says whose it is, under `tenant` of the roles."""
+
+    env_key: ClassVar[str]
+    roles_in: ClassVar[str | None] = None
+
+    name: Name
+
+    @property
+    def secret(self) -> str | None:
+        """The secret out of the environment variable that the mapping names; SettingsError when it is not set."""
+        variable: str | None = getattr(self, self.env_key)
+        value = os.environ.get(variable) if variable is not None else None
+        if variable is not None and not value:
+            raise SettingsError(
+                f"the store {self.name!r} takes its secret from {variable}, which is not set: set it for the worker"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _belongs_to_somebody(self) -> Self:
+        values: Any = self
+        if self.roles_in and (values.tenant is None) == (not getattr(values, self.roles_in).tenant):
+            raise ValueError(
+                f"say whose it is: either `tenant` (all of it belongs to one) or `{self.roles_in}.tenant` (each "
+                "memory says it)"
+            )
+        return self
 
 
 class PayloadKeys(_Strict):
@@ -65,7 +86,7 @@ class PayloadKeys(_Strict):
     speaker: str | None = None
 
 
-class QdrantMapping(_Strict):
+class QdrantMapping(_Store):
     """A collection on a Qdrant server. Its dense vectors must come from the service's own embedding model.
 
     `vector` is the dense vector's name ("" for the unnamed one). `sparse` is a sparse vector encoded as
@@ -73,8 +94,8 @@ class QdrantMapping(_Strict):
     """
 
     model_config = ConfigDict(json_schema_extra=_one_of("payload"))
+    env_key, roles_in = "api_key_env", "payload"
 
-    name: Name
     url: HttpUrl
     api_key_env: str | None = None
     collection: str = Field(min_length=1)
@@ -91,24 +112,16 @@ class QdrantMapping(_Strict):
             raise ValueError("leave user, password and query out: the key goes into the variable of `api_key_env`")
         return value
 
-    @model_validator(mode="after")
-    def _belongs_to_somebody(self) -> QdrantMapping:
-        return _one_tenant(self, self.payload.tenant is not None, "payload.tenant")
 
-    @property
-    def api_key(self) -> str | None:
-        """The key out of the environment; SettingsError when the variable is not set."""
-        return _secret(self.name, self.api_key_env)
-
-
-class SparqlMapping(_Strict):
+class SparqlMapping(_Store):
     """A graph behind a SPARQL endpoint: things with a label, and their statements.
 
     `graph` is a named graph, none the default one. Things are found by their labels, and by links to what is named;
     their `text` is what is remembered.
     """
 
-    name: Name
+    env_key = "token_env"
+
     url: HttpUrl
     token_env: str | None = None
     graph: Iri | None = None
@@ -116,11 +129,6 @@ class SparqlMapping(_Strict):
     text: Iri
     time: Iri | None = None
     tenant: str = Field(min_length=1)
-
-    @property
-    def token(self) -> str | None:
-        """The bearer token out of the environment; SettingsError when the variable is not set."""
-        return _secret(self.name, self.token_env)
 
 
 _FILLED = Field(min_length=1)
@@ -155,25 +163,16 @@ class TableColumns(_Strict):
         return self.model_dump(exclude_none=True)
 
 
-class TableMapping(_Strict):
+class TableMapping(_Store):
     """A table or view for the timeline. Without `dsn_env` it lies in the service's own Postgres."""
 
     model_config = ConfigDict(json_schema_extra=_one_of("columns"))
+    env_key, roles_in = "dsn_env", "columns"
 
-    name: Name
     dsn_env: str | None = None
     table: str = Field(min_length=1)
     columns: TableColumns = TableColumns()
     tenant: str | None = None
-
-    @model_validator(mode="after")
-    def _belongs_to_somebody(self) -> TableMapping:
-        return _one_tenant(self, bool(self.columns.tenant), "columns.tenant")
-
-    @property
-    def dsn(self) -> str | None:
-        """The address out of the environment; SettingsError when the variable is not set."""
-        return _secret(self.name, self.dsn_env)
 
 
 class Mappings(_Strict):
@@ -205,10 +204,8 @@ class Mappings(_Strict):
 
     def check_secrets(self) -> None:
         """SettingsError for the first secret that a store names and the environment does not hold."""
-        secrets = [*((one.name, one.api_key_env) for one in self.qdrant)]
-        secrets += [*((one.name, one.token_env) for one in self.sparql)]
-        for name, variable in (*secrets, *((one.name, one.dsn_env) for one in self.tables)):
-            _secret(name, variable)
+        for one in self._stores:
+            _ = one.secret
 
 
 def load_mappings(path: Path | None) -> Mappings:
@@ -251,22 +248,3 @@ def _line(node: Any, loc: Sequence[int | str]) -> int:
             break
         line, node = found[0][0].start_mark.line, found[0][1]
     return line + 1
-
-
-def _one_tenant(mapping: Any, has_key: bool, key: str) -> Any:
-    if (mapping.tenant is None) == (not has_key):
-        raise ValueError(
-            f"say whose it is: either `tenant` (all of it belongs to one) or `{key}` (each memory says it)"
-        )
-    return mapping
-
-
-def _secret(name: str, variable: str | None) -> str | None:
-    if variable is None:
-        return None
-    value = os.environ.get(variable)
-    if not value:
-        raise SettingsError(
-            f"the store {name!r} takes its secret from {variable}, which is not set: set it for the worker"
-        )
-    return value

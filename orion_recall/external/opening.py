@@ -60,16 +60,16 @@ async def open_mapped(
 
 
 def collection_of(mapping: QdrantMapping) -> MappedCollection:
-    return MappedCollection(mapping, QdrantServer.at(mapping.url, api_key=mapping.api_key))
+    return MappedCollection(mapping, QdrantServer.at(mapping.url, api_key=mapping.secret))
 
 
 def graph_client(mapping: SparqlMapping) -> SparqlClient:
-    token = mapping.token
+    token = mapping.secret
     return SparqlClient(SparqlServer(url=mapping.url, token=SecretStr(token) if token else None))
 
 
 def timeline_of(mapping: TableMapping, settings: Settings) -> TimelineSource:
-    dsn = mapping.dsn or settings.dsn
+    dsn = mapping.secret or settings.dsn
     if dsn is None:
         raise SettingsError(f"the store {mapping.name!r} needs a Postgres: set dsn_env, or ORION_POSTGRES_DSN")
     try:

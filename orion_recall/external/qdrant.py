@@ -49,34 +49,30 @@ class MappedCollection:
         *,
         min_score: float | None,
     ) -> Sequence[Hit]:
-        """Hits for a dense or sparse query vector, best first; none for a tenant to whom nothing here belongs.
-
-        ScopeNotKept for a scope that needs a role which is not mapped, or conditions that the server refuses.
-        """
+        """Hits for a query vector, best first. ScopeNotKept for a scope that the store cannot keep to."""
         if not self.answers_for(request.scope.tenant):
             return []
-        conditions, keys, vector = self.scope_filter(request.scope), self.mapping.payload, self._vector(query)
-        narrowed = request.scope != Scope(tenant=request.scope.tenant)
-        found = await self._asked(
-            self._server.client.query_points(
-                self.mapping.collection,
-                query=vector,
-                using=using or None,
-                query_filter=conditions,
-                limit=request.limit,
-                score_threshold=min_score,
-                with_payload=sorted({key.split(".")[0] for key in _mapped(keys)}),
-            ),
-            narrowed=narrowed,
+        keys, name, tenant = self.mapping.payload, self.mapping.name, request.scope.tenant
+        if isinstance(query, SparseTerms):
+            vector: Any = self._models.SparseVector(indices=list(query.indices), values=list(query.values))
+        else:
+            vector = list(query)
+        mapped = (key for key in keys.model_dump(exclude={"time_format"}).values() if key is not None)
+        asking = self._server.client.query_points(
+            self.mapping.collection,
+            query=vector,
+            using=using or None,
+            query_filter=self.scope_filter(request.scope),
+            limit=request.limit,
+            score_threshold=min_score,
+            with_payload=sorted({key.split(".")[0] for key in mapped}),
         )
+        found = await self._asked(asking, narrowed=request.scope != Scope(tenant=tenant))
+        read = ((str(point.id), point.score, point.payload or {}) for point in found.points)
         return [
-            Hit(
-                mapped_key(self.mapping.name, request.scope.tenant, str(point.id)),
-                point.score,
-                partial(_memory, str(point.id), point.payload or {}, keys, self.mapping.name),
-            )
-            for point in found.points
-            if text_of(point.payload or {}, keys.text) is not None
+            Hit(mapped_key(name, tenant, own_id), score, partial(_memory, own_id, payload, keys, name))
+            for own_id, score, payload in read
+            if text_of(payload, keys.text) is not None
         ]
 
     def answers_for(self, tenant: str) -> bool:
@@ -126,40 +122,32 @@ class MappedCollection:
 
     def _within(self, **bounds: float | None) -> qm.FieldCondition:
         """A condition on the time, in the unit of the collection's payloads."""
-        models, unit = self._models, _UNITS.get(self.mapping.payload.time_format)
+        unit = _UNITS.get(self.mapping.payload.time_format)
         given = {name: at for name, at in bounds.items() if at is not None}
         if unit is not None:
-            within: Any = models.Range(**{name: at * unit for name, at in given.items()})
+            within: Any = self._models.Range(**{name: at * unit for name, at in given.items()})
         else:
-            within = models.DatetimeRange(**{name: in_calendar(at) for name, at in given.items()})
-        return models.FieldCondition(key=self._key("time"), range=within)
+            within = self._models.DatetimeRange(**{name: in_calendar(at) for name, at in given.items()})
+        return self._models.FieldCondition(key=self._key("time"), range=within)
 
     def _key(self, role: str) -> str:
         name = cast("str | None", getattr(self.mapping.payload, role))
         if name is None:
-            raise ScopeNotKept(
-                f"the store {self.mapping.name!r} has no payload key for {role}: it cannot keep to this scope"
-            )
+            what = f"the store {self.mapping.name!r} has no payload key for {role}"
+            raise ScopeNotKept(f"{what}: it cannot keep to this scope")
         return name
-
-    def _vector(self, query: Sequence[float] | SparseTerms) -> Any:
-        if isinstance(query, SparseTerms):
-            return self._models.SparseVector(indices=list(query.indices), values=list(query.values))
-        return list(query)
 
     async def _asked(self, call: Awaitable[T], *, narrowed: bool = False) -> T:
         try:
             return await self._server.ask(call)
-        except TransientSourceError as error:
-            raise TransientSourceError(self._told(error)) from error
         except SourceError as error:
+            # The server's words are those for the service's own index.
+            told = f"the store {self.mapping.name!r}: {str(error).replace('the index at', 'the server at')}"
+            told = told.replace("ORION_QDRANT_URL", "`url`").replace("ORION_QDRANT_API_KEY", "`api_key_env`")
+            if isinstance(error, TransientSourceError):
+                raise TransientSourceError(told) from error
             # What is refused with further conditions may be answered without them.
-            raise (ScopeNotKept if narrowed else SourceError)(self._told(error)) from error
-
-    def _told(self, error: SourceError) -> str:
-        # The server's words are those for the service's own index.
-        words = str(error).replace("ORION_QDRANT_URL", "`url`").replace("ORION_QDRANT_API_KEY", "`api_key_env`")
-        return f"the store {self.mapping.name!r}: {words.replace('the index at', 'the server at')}"
+            raise (ScopeNotKept if narrowed else SourceError)(told) from error
 
 
 class MappedVectorSource:
@@ -230,6 +218,7 @@ _NAMES = {
 def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store: str) -> MemoryView:
     text = text_of(payload, keys.text) or ""
     tags = value_at(payload, keys.tags) if keys.tags else None
+    tags = cast("list[object]", tags) if isinstance(tags, list) else [tags] if isinstance(tags, str) else []
     named: dict[str, Any] = {
         name: text_of(payload, getattr(keys, role), MOST_NAME) for name, role in _NAMES.items()
     }
@@ -243,12 +232,5 @@ def _memory(point_id: str, payload: Mapping[str, Any], keys: PayloadKeys, store:
         **named,
         source_ref=store,
         chatter=is_chatter(text),
-        tags=tags_of(
-            cast("list[object]", tags) if isinstance(tags, list) else [tags] if isinstance(tags, str) else []
-        ),
+        tags=tags_of(tags),
     )
-
-
-def _mapped(keys: PayloadKeys) -> list[str]:
-    named = keys.model_dump(exclude={"time_format"})
-    return [key for key in named.values() if key is not None]

@@ -50,7 +50,11 @@ class MappedGraphSource:
             return []
         limit = request.limit * (_TIMED_MORE if is_timed else 1)
         answered = await self._graph.select(label_query(self.mapping, labels, limit))
-        rows = [_bounded(row) for row in answered if row.keys() >= _NEEDED and len(row["thing"]) <= MOST_LINE]
+        rows = [
+            {name: value[: MOST_TEXT if name == "text" else MOST_LINE] for name, value in row.items()}
+            for row in answered
+            if row.keys() >= _NEEDED and len(row["thing"]) <= MOST_LINE
+        ]
         if is_timed or scope.as_of is not None:
             rows = [row for row in rows if in_scope(_memory(row, self.mapping.name), scope)]
         found: dict[str, tuple[float, Mapping[str, str]]] = {}
@@ -60,12 +64,9 @@ class MappedGraphSource:
             if score > found.get(row["thing"], (0.0, row))[0]:
                 found[row["thing"]] = score, row
         best = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))[: request.limit]
+        name = self.mapping.name
         return [
-            Hit(
-                mapped_key(self.mapping.name, scope.tenant, thing),
-                round(score, 6),
-                partial(_memory, row, self.mapping.name),
-            )
+            Hit(mapped_key(name, scope.tenant, thing), round(score, 6), partial(_memory, row, name))
             for thing, (score, row) in best
         ]
 
@@ -74,7 +75,10 @@ class MappedGraphSource:
 
     async def sample(self) -> Mapping[str, str] | None:
         """One thing with its label and text, or nothing when the graph has none."""
-        rows = await self._graph.select(sample_query(self.mapping))
+        pattern = f"?thing {URIRef(self.mapping.label).n3()} ?label . {_said(self.mapping)}"
+        rows = await self._graph.select(
+            f"SELECT ?thing ?label ?text ?time WHERE {{ {_inside(self.mapping, pattern)} }} LIMIT 1"
+        )
         return rows[0] if rows else None
 
 
@@ -91,10 +95,7 @@ def possible_labels(text: str) -> list[str]:
 
 
 def label_query(mapping: SparqlMapping, labels: Sequence[str], limit: int) -> str:
-    """SPARQL for rows of (thing, hop, label, text, time): what is named, and one link around it.
-
-    Labels are looked up as plain and as English literals; values enter through rdflib's own n3().
-    """
+    """SPARQL for rows of (thing, hop, label, text, time): what is named, and one link around it."""
     values = " ".join(Literal(label, lang=language).n3() for label in labels for language in _LANGUAGES)
     named = f"VALUES ?label {{ {values} }} ?named {URIRef(mapping.label).n3()} ?label ."
     parts = [
@@ -106,11 +107,6 @@ def label_query(mapping: SparqlMapping, labels: Sequence[str], limit: int) -> st
     return f"SELECT ?thing ?hop ?label ?text ?time WHERE {{ {_inside(mapping, ' UNION '.join(parts))} }}"
 
 
-def sample_query(mapping: SparqlMapping) -> str:
-    pattern = f"?thing {URIRef(mapping.label).n3()} ?label . {_said(mapping)}"
-    return f"SELECT ?thing ?label ?text ?time WHERE {{ {_inside(mapping, pattern)} }} LIMIT 1"
-
-
 def _said(mapping: SparqlMapping) -> str:
     time = f"OPTIONAL {{ ?thing {URIRef(mapping.time).n3()} ?time }}" if mapping.time else ""
     return f"?thing {URIRef(mapping.text).n3()} ?text . {time}"
@@ -118,10 +114,6 @@ def _said(mapping: SparqlMapping) -> str:
 
 def _inside(mapping: SparqlMapping, pattern: str) -> str:
     return f"GRAPH {URIRef(mapping.graph).n3()} {{ {pattern} }}" if mapping.graph else pattern
-
-
-def _bounded(row: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: value[: MOST_TEXT if name == "text" else MOST_LINE] for name, value in row.items()}
 
 
 def _memory(row: Mapping[str, str], store: str) -> MemoryView:

@@ -17,7 +17,6 @@ import json
 import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, NamedTuple
@@ -29,7 +28,7 @@ from rdflib import Literal, URIRef
 from rdflib.namespace import RDF, SKOS
 
 from orion_recall.errors import GraphQueryError, SourceError, TransientSourceError
-from orion_recall.graph.relation_words import KINDS, PERSON, folded, relations_of_kind
+from orion_recall.graph.relation_words import KINDS, PERSON, folded, kinds_of_ends
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import ORION, sparql_term
 from orion_recall.interfaces import GraphStore
@@ -86,8 +85,7 @@ class Item(NamedTuple):
         return f"{self.variable}.{self.key}" if self.key else self.variable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(NamedTuple):
     """A whole query: a relation between each two neighbouring nodes; all `comparisons` must hold."""
 
     nodes: Sequence[Node]
@@ -113,7 +111,7 @@ def parse(text: str) -> Query:
         found = repr(text[error.loc :].split()[0][:40]) if text[error.loc :].strip() else "the query ends"
         wanted = error.msg.removeprefix("Expected ")
         raise _error(f"{found} where {wanted} was expected; {_IN_SPARQL}", text, error.loc) from None
-    made = list(parsed)
+    made: list[Any] = list(parsed)
     items = [one for one in made if isinstance(one, Item)]
     for place, one in enumerate(items):
         if one.name in [other.name for other in items[:place]]:
@@ -121,14 +119,10 @@ def parse(text: str) -> Query:
     limit = int(parsed.get("limit", DEFAULT_LIMIT))
     if limit > MOST_LIMIT:
         raise _error(f"LIMIT {limit}: {MOST_LIMIT} is the most", text, text.upper().rfind("LIMIT"))
-    return Query(
-        nodes=[one for one in made if isinstance(one, Node)],
-        relations=[one for one in made if isinstance(one, Relation)],
-        comparisons=[one for one in made if isinstance(one, Comparison)],
-        items=items,
-        limit=limit,
-        text=text,
-    )
+    nodes = [one for one in made if isinstance(one, Node)]
+    relations = [one for one in made if isinstance(one, Relation)]
+    comparisons = [one for one in made if isinstance(one, Comparison)]
+    return Query(nodes, relations, comparisons, items, limit, text)
 
 
 def _error(message: str, text: str, at: int) -> GraphQueryError:
@@ -139,76 +133,66 @@ def _error(message: str, text: str, at: int) -> GraphQueryError:
 @cache
 def _grammar() -> pp.ParserElement:
     """Its tokens are nodes, relations, comparisons and items; `-` before a part means that it must follow."""
+
+    def keyword(word: str) -> pp.ParserElement:
+        return pp.CaselessKeyword(word).set_name(word)
+
     # A tab counts as one character, so that an error's place is right.
     name = pp.Regex("[A-Za-z_][A-Za-z0-9_]{0,63}").set_name("a name")
-    quoted = pp.Regex("`[^`\r\n]{1,200}`").set_parse_action(_unquoted)
+    quoted = pp.Regex("`[^`\r\n]{1,200}`").set_parse_action(pp.remove_quotes)
     string = pp.Regex(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL).set_parse_action(_unescaped)
     number = pp.Regex(r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?").set_parse_action(_number)
     value = (string | number).set_name("a text in quotes or a number")
-    where, also, limit = map(_keyword, ("WHERE", "AND", "LIMIT"))
-    matching, returning, similar = map(_keyword, ("MATCH", "RETURN", "SIMILAR"))
     equal = pp.Group(name + ":" - value)
     properties = pp.Opt("{" - pp.DelimitedList(equal)("equal") - "}")
     node = "(" - pp.Opt(name("variable")) + pp.Opt(":" - name("label")) + properties + pp.Literal(")")
     hops = pp.Regex(r"\*\s*(?P<low>[0-9]{1,3})?\s*(?P<dots>\.\.)?\s*(?P<high>[0-9]{1,3})?")
     types = pp.Group(pp.DelimitedList(name | quoted, delim=pp.Regex(r"\|:?")))
-    inside = "[" - pp.Opt(name("variable")) + pp.Opt(":" - types("types")) + pp.Opt(hops) + properties + "]"
+    inside = "[" - pp.Opt(name("variable")) + pp.Opt(":" - types("types")) + pp.Opt(hops("hops")) + properties + "]"
     relation = (pp.Literal("<-") | "-")("from") - pp.Opt(inside) - (pp.Literal("->") | "-")("to")
-    comparison = name + "." + name + (pp.Literal("=") | similar) - value
+    comparison = name + "." + name + (pp.Literal("=") | keyword("SIMILAR")) - value
     item = name + pp.Opt("." - name)
     for part, action in ((node, _node), (relation, _relation), (comparison, _comparison), (item, _item)):
         part.set_parse_action(action)
-    pattern = node + pp.ZeroOrMore(relation - node)
-    filters = pp.Opt(where.suppress() - comparison + pp.ZeroOrMore(also.suppress() - comparison))
+    also = pp.ZeroOrMore(keyword("AND").suppress() - comparison)
+    filters = pp.Opt(keyword("WHERE").suppress() - comparison + also)
     whole_number = pp.Regex("[0-9]{1,15}").set_name("a whole number")
-    ending = pp.Opt(limit.suppress() - whole_number("limit")) + pp.Opt(pp.Suppress(";"))
-    query = matching.suppress() - pattern + filters + returning.suppress() - pp.DelimitedList(item) + ending
+    ending = pp.Opt(keyword("LIMIT").suppress() - whole_number("limit")) + pp.Opt(pp.Suppress(";"))
+    pattern = keyword("MATCH").suppress() - node + pp.ZeroOrMore(relation - node) + filters
+    query = pattern + keyword("RETURN").suppress() - pp.DelimitedList(item) + ending
     return query.ignore(pp.Regex(r"//[^\n]*")).parse_with_tabs()
-
-
-def _unquoted(found: Any) -> str:
-    return found[0][1:-1]
 
 
 def _number(found: Any) -> float:
     return float(found[0])
 
 
-def _keyword(word: str) -> pp.ParserElement:
-    return pp.CaselessKeyword(word).set_name(word)
-
-
 def _unescaped(text: str, at: int, found: Any) -> str:
     """The text between quotes; escapes are those of JSON, and of the three quotation marks."""
-
-    def in_json(match: re.Match[str]) -> str:
-        return {'"': '\\"', "\\'": "'", "\\`": "`"}.get(match[0], match[0])
-
-    written: str = found[0][1:-1]
+    quotes = {'"': '\\"', "\\'": "'", "\\`": "`"}
+    written = re.sub(r'\\.|"', lambda one: quotes.get(one[0], one[0]), found[0][1:-1], flags=re.DOTALL)
     try:
-        plain: str = json.loads('"' + re.sub(r'\\.|"', in_json, written, flags=re.DOTALL) + '"', strict=False)
+        plain: str = json.loads(f'"{written}"', strict=False)
         plain.encode()
     except ValueError:
-        raise _error("there is no such escape in this text", text, at) from None
+        plain = "\x00"
     if "\x00" in plain:
         raise _error("there is no such escape in this text", text, at)
     return plain
 
 
-def _made(found: Any, at: int, part: Callable[[str], Node | Relation]) -> list[Any]:
-    """A node or relation by its variable, and its properties as comparisons."""
-    variable = str(found.get("variable", f"#{at}"))
-    equal = [Comparison(variable, one[0], "=", one[2], at) for one in found.get("equal", ())]
-    return [part(variable), *equal]
+def _equal(found: Any, variable: str, at: int) -> list[Comparison]:
+    return [Comparison(variable, one[0], "=", one[2], at) for one in found.get("equal", ())]
 
 
 def _node(_: str, at: int, found: Any) -> list[Any]:
-    return _made(found, at, lambda variable: Node(variable, found.get("label"), at))
+    node = Node(str(found.get("variable", f"#{at}")), found.get("label"), at)
+    return [node, *_equal(found, node.variable, at)]
 
 
 def _relation(text: str, at: int, found: Any) -> list[Any]:
     low = high = 1
-    if any(isinstance(one, str) and one.startswith("*") for one in found):
+    if "hops" in found:
         least, most = found.get("low"), found.get("high")
         if most is None and not found.get("dots"):
             most = least
@@ -219,7 +203,8 @@ def _relation(text: str, at: int, found: Any) -> list[Any]:
             raise _error(f"{low}..{high} hops: from 1 to {MOST_HOPS}, the smaller first", text, at)
     types = tuple(one for one in found.get("types", ()) if not one.startswith("|"))
     direction = "left" if found["from"] == "<-" else "right" if found["to"] == "->" else "either"
-    return _made(found, at, lambda variable: Relation(variable, types, low, high, direction, at))
+    relation = Relation(str(found.get("variable", f"#{at}")), types, low, high, direction, at)
+    return [relation, *_equal(found, relation.variable, at)]
 
 
 def _comparison(_: str, at: int, found: Any) -> Comparison:
@@ -243,8 +228,7 @@ async def similar_in_graph(store: GraphStore, text: str, tenant: str, limit: int
 Cell = str | float | None | Mapping[str, str | float | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryResult:
+class QueryResult(NamedTuple):
     """Rows with a cell for each column; a whole entity or relation is a mapping. `sparql` is what ran."""
 
     columns: tuple[str, ...]
@@ -255,25 +239,17 @@ class QueryResult:
 async def run_cypher(
     text: str, store: GraphStore, tenant: str, similar: SimilarEntities, *, timeout_s: float = 10.0
 ) -> QueryResult:
-    """The result of a Cypher query.
-
-    GraphQueryError for an invalid query, SourceError when the graph cannot be queried, TransientSourceError when it
-    takes longer than `timeout_s` seconds.
-    """
+    """The result; GraphQueryError for an invalid query, TransientSourceError for one that takes too long."""
     query, graph = parse(text), TenantGraph(store, tenant)
     try:
         async with asyncio.timeout(timeout_s):
-            relations = await graph.relations()
-            compiler = _Compiler(query, relations)
-            compiler.check()
+            compiler = _Compiler(query, await graph.relations())
             names = [str(one.value) for one in query.comparisons if one.key == "name" and one.operator == "="]
-            entities: dict[tuple[str, str], Sequence[str]] = {
-                ("=", name): found for name, found in (await graph.named(names)).items()
-            }
+            compiler.entities |= {("=", name): found for name, found in (await graph.named(names)).items()}
             for one in query.comparisons:
                 if one.operator == "SIMILAR":
-                    entities["SIMILAR", str(one.value)] = await similar(str(one.value))
-            sparql = compiler.compiled(graph.graph, entities)
+                    compiler.entities["SIMILAR", str(one.value)] = await similar(str(one.value))
+            sparql = compiler.compiled(graph.graph)
             rows = await store.select(sparql)
     except TimeoutError as error:
         raise TransientSourceError(
@@ -304,7 +280,10 @@ _SHOWN: Mapping[Kind, tuple[str, ...]] = {"entity": ("name",), "relation": ("nam
 
 
 class _Compiler:
-    """A query with the relations that the graph has (names by IRI)."""
+    """A query with the relations that the graph has (names by IRI).
+
+    `entities` are IRIs by operator and text of the comparisons of names; none are known while a query is checked.
+    """
 
     def __init__(self, query: Query, relations: Mapping[str, str]) -> None:
         self._query, self._relations = query, relations
@@ -317,26 +296,37 @@ class _Compiler:
         self._fresh = itertools.count()
         # Several hops are no one edge, so that they have no properties.
         self._bare = {relation.variable for relation in query.relations if relation.high > 1}
+        self.entities: dict[tuple[str, str], Sequence[str]] = {}
+        self.compiled(URIRef("urn:g"))  # GraphQueryError when it has no meaning: before any name is looked up
 
-    def check(self) -> None:
-        """GraphQueryError when the query has no meaning: before any name is looked up."""
-        self.compiled(URIRef("urn:g"), {})
-
-    def compiled(self, graph: URIRef, entities: Mapping[tuple[str, str], Sequence[str]]) -> str:
-        """SPARQL over one tenant's graph. `entities` are IRIs by operator and text of the comparisons of names."""
-        shown: dict[str, str] = {}
-        for item in self._query.items:
+    def compiled(self, graph: URIRef) -> str:
+        """SPARQL over one tenant's graph: one group of patterns for every combination of hop counts."""
+        query, shown = self._query, dict[str, str]()
+        for item in query.items:
             variable, kind = self._variable(item.variable), self._kind(item.variable, item.at)
             if not item.key:
                 shown[variable] = ""
             for name in (item.key,) if item.key else _SHOWN[kind]:
                 column = f"{variable}_{name}"
                 shown[column] = f"OPTIONAL {{ {variable} {self._path(item.variable, name, item.at)} {column} }}"
+        steps = list(zip(query.nodes, query.relations, query.nodes[1:], strict=False))
+        ranges = [range(relation.low, relation.high + 1) for relation in query.relations]
+        if math.prod(map(len, ranges)) > _MOST_BRANCHES:
+            what = f"more than {_MOST_BRANCHES} ways to choose the numbers of hops: give fewer"
+            raise query.error(what, query.relations[0].at)
+        nodes = "".join(dict.fromkeys(map(self._node, query.nodes)))
+        conditions = "".join(map(self._condition, query.comparisons))
+        branches: list[str] = []
+        for lengths in itertools.product(*ranges):
+            edges: list[str] = []
+            hops = "".join(self._hops(*step, length, edges) for step, length in zip(steps, lengths, strict=True))
+            once = "".join(f"FILTER({one} != {other}) " for one, other in itertools.combinations(edges, 2))
+            branches.append(f"{{ {conditions}{hops}{nodes}{once}}}")
         matched = " ".join(self._variable(name) for name in self._kinds if name not in self._bare)
-        matches, limit = " UNION ".join(self._branches(entities)), f"LIMIT {self._query.limit}"
+        limit = f"LIMIT {query.limit}"
         return (
             f"SELECT {' '.join(shown)} WHERE {{ GRAPH {graph.n3()} {{ {{ SELECT DISTINCT {matched} WHERE "
-            f"{{ {matches} }} {limit} }} {' '.join(shown.values())} }} }} {limit}"
+            f"{{ {' UNION '.join(branches)} }} {limit} }} {' '.join(shown.values())} }} }} {limit}"
         )
 
     def cell(self, item: Item, row: Mapping[str, str]) -> Cell:
@@ -368,24 +358,6 @@ class _Compiler:
             raise self._query.error(f"there is no {variable} in MATCH: there are {known}", at)
         return self._kinds[variable]
 
-    def _branches(self, entities: Mapping[tuple[str, str], Sequence[str]]) -> Iterable[str]:
-        """One group of patterns for every combination of hop counts."""
-        steps = list(zip(self._query.nodes, self._query.relations, self._query.nodes[1:], strict=False))
-        ranges = [range(relation.low, relation.high + 1) for _, relation, _ in steps]
-        if math.prod(map(len, ranges)) > _MOST_BRANCHES:
-            raise self._query.error(
-                f"more than {_MOST_BRANCHES} ways to choose the numbers of hops: give fewer", steps[0][1].at
-            )
-        nodes = "".join(dict.fromkeys(self._node(node) for node in self._query.nodes))
-        conditions = "".join(self._condition(one, entities) for one in self._query.comparisons)
-        for lengths in itertools.product(*ranges):
-            edges: list[str] = []
-            patterns = "".join(
-                self._hops(*step, length, edges) for step, length in zip(steps, lengths, strict=True)
-            )
-            once = "".join(f"FILTER({one} != {other}) " for one, other in itertools.combinations(edges, 2))
-            yield f"{{ {conditions}{patterns}{nodes}{once}}}"
-
     def _hops(self, left: Node, relation: Relation, right: Node, length: int, edges: list[str]) -> str:
         """The patterns of a relation of so many hops; `edges` takes the variables of the edges they go along."""
         between = [self._new() for _ in range(length - 1)]
@@ -401,24 +373,22 @@ class _Compiler:
                 subject, object_ = (start, end) if relation.direction == "right" else (end, start)
                 pattern += f"{edge} {RDF.subject.n3()} {subject} ; {RDF.object.n3()} {object_} . "
             if relation.types:
-                pattern += f"VALUES {(one := self._new())} {{ {_iris(self._of_types(relation))} }} "
+                pattern += f"VALUES {(one := self._new())} {{ {self._of_types(relation)} }} "
                 pattern += f"{edge} {RDF.predicate.n3()} {one} . "
         return pattern
 
-    def _of_types(self, relation: Relation) -> Iterable[str]:
+    def _of_types(self, relation: Relation) -> str:
         names = {iri: folded(name) for iri, name in self._relations.items()}
-        for word in relation.types:
-            if folded(word) not in names.values():
-                known = sorted(set(names.values()))
-                near = get_close_matches(folded(word), known, 5, 0.5) or known[:10]
-                listed = ", ".join(one.replace(" ", "_").upper() for one in near) or "none"
-                raise self._query.error(
-                    f"there is no relation {word} in this graph: there is {listed}", relation.at
-                )
-        wanted = [folded(word) for word in relation.types]
-        return [iri for iri, name in names.items() if name in wanted]
+        wanted = {folded(word): word for word in relation.types}
+        known = sorted(set(names.values()))
+        for name in wanted.keys() - set(known):
+            near = get_close_matches(name, known, 5, 0.5) or known[:10]
+            listed = ", ".join(one.replace(" ", "_").upper() for one in near) or "none"
+            what = f"there is no relation {wanted[name]} in this graph: there is {listed}"
+            raise self._query.error(what, relation.at)
+        return _iris(iri for iri, name in names.items() if name in wanted)
 
-    def _condition(self, one: Comparison, entities: Mapping[tuple[str, str], Sequence[str]]) -> str:
+    def _condition(self, one: Comparison) -> str:
         path, kind = self._path(one.variable, one.key, one.at), self._kinds[one.variable]
         variable = self._variable(one.variable)
         if one.key in _NUMBERS:
@@ -428,7 +398,7 @@ class _Compiler:
         if not isinstance(one.value, str):
             raise self._query.error(f"{one.key} is a text: compare it with one in quotes", one.at)
         if kind == "entity":
-            return f"VALUES {variable} {{ {_iris(entities.get((one.operator, one.value), ()))} }} "
+            return f"VALUES {variable} {{ {_iris(self.entities.get((one.operator, one.value), ()))} }} "
         if one.operator == "SIMILAR":
             raise self._query.error("SIMILAR compares the name of an entity", one.at)
         return f"{variable} {path} {sparql_term(Literal(one.value))} . "
@@ -439,22 +409,18 @@ class _Compiler:
             there = f"there are {', '.join(LABELS)}; `orion-recall graph sparql` finds memories"
             raise self._query.error(f"there is no label {label}: {there}", node.at)
         typed = f"{variable} a {SKOS.Concept.n3()} . "
-        speaks = f"EXISTS {{ {self._new()} {ORION.spokenBy.n3()} {variable} }}"
-        if label == "Speaker":
-            return f"{typed}FILTER({speaks}) "
-        if label not in KINDS:
-            return typed
-        tests = [speaks] if label == PERSON else []
-        indicating = relations_of_kind(label, self._relations)
-        for end, relations in zip((RDF.subject, RDF.object), indicating, strict=True):
-            if relations:
+        tests: list[str] = []
+        if label in ("Speaker", PERSON):
+            tests.append(f"EXISTS {{ {self._new()} {ORION.spokenBy.n3()} {variable} }}")
+        kinds = {iri: kinds_of_ends(name) for iri, name in self._relations.items()} if label in KINDS else {}
+        for place, end in enumerate((RDF.subject, RDF.object)):
+            if iris := ", ".join(URIRef(iri).n3() for iri, both in kinds.items() if both[place] == label):
                 edge, relation = self._new(), self._new()
-                iris = ", ".join(URIRef(one).n3() for one in relations)
                 tests.append(
                     f"EXISTS {{ {edge} {end.n3()} {variable} ; {RDF.predicate.n3()} {relation} "
                     f"FILTER({relation} IN ({iris})) }}"
                 )
-        return f"{typed}FILTER({' || '.join(tests) or 'false'}) "
+        return typed if label in (None, "Entity") else f"{typed}FILTER({' || '.join(tests) or 'false'}) "
 
 
 def _value(name: str, text: str | None) -> str | float | None:

@@ -1,46 +1,25 @@
 """Changes of memories as updates of the graph.
 
-A plan is a generator: it yields SPARQL queries, is sent their rows, and returns operations. What the memories state
-now is compared with what the graph holds of them; only the difference is written. An update is conditional on the
-position in the outbox that its changes follow, and on the identity of their record. So one that a server executes
-late, after another worker wrote the same or a later batch, does nothing, nor does one for another data set.
+A plan is a generator: it yields SPARQL queries, is sent their rows, and returns operations, which write only what
+differs. An update is conditional on the position in the outbox that its changes follow, and on the identity of
+their record: what a server executes late, after another worker wrote the same batch or a later one, does nothing.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Literal as OneOf
 from typing import NamedTuple, TypeVar
 
 from rdflib import Literal, URIRef
 from rdflib.namespace import PROV, SKOS
 
-from orion_recall.graph.vocabulary import (
-    FORMAT,
-    ORION,
-    PREFIXES,
-    PROJECTION,
-    Edge,
-    Row,
-    Triple,
-    all_entities,
-    best_spelling,
-    edge_of,
-    edge_triples,
-    entity_iri,
-    entity_triples,
-    event_time,
-    memory_iri,
-    memory_triples,
-    relation_label,
-    sparql_term,
-    tenant_graph,
-)
+from orion_recall.graph import vocabulary
+from orion_recall.graph.vocabulary import ORION, PROJECTION, Edge, Row, Triple, entity_iri, sparql_term
 from orion_recall.text.normal import memory_key
-from orion_recall.values import Change, MergedName
+from orion_recall.values import Change
 
 # The properties of an edge that are derived from its evidence.
 _WEIGHT, _TEXT, _FIRST, _LAST = COUNTED = (ORION.weight, ORION.text, ORION.firstSeen, ORION.lastSeen)
@@ -89,14 +68,27 @@ def run_plan(plan: OperationPlan, select: Callable[[str], Sequence[Row]]) -> lis
         return end.value
 
 
-def plan_changes(changes: Sequence[Change]) -> OperationPlan:
-    """The plan that brings the graph up to date with the changes; of each memory the last one counts."""
-    last: dict[Node, Change] = {}
-    for change in changes:
-        node = _memory_node(change.memory.tenant, change.memory.id)
-        last.pop(node, None)
-        last[node] = change
-    return (yield from _plan(last))
+def _rows(query: str, about: Collection[tuple[URIRef, URIRef | Literal]]) -> _Plan[list[Row]]:
+    """All rows of a query about many things (?graph ?node, `$these` in it), sent for a few hundred at a time."""
+    rows: list[Row] = []
+    pairs = [f"({graph.n3()} {sparql_term(term)})" for graph, term in about]
+    for start in range(0, len(pairs), _QUERY_BATCH):
+        these = f"VALUES (?graph ?node) {{ {' '.join(pairs[start : start + _QUERY_BATCH])} }}"
+        rows += yield f"{vocabulary.PREFIXES}SELECT {query}".replace("$these", these)
+    return rows
+
+
+@dataclass(slots=True, kw_only=True)
+class _Facts:
+    """What a memory states, if it is to be there, or what the graph holds of it, if it is there."""
+
+    present: bool = False
+    names: set[str] = field(default_factory=set[str])
+    time: float | None = None
+    edges: dict[URIRef, Edge | None] = field(default_factory=dict[URIRef, "Edge | None"])
+
+
+_AllFacts = Mapping[Node, _Facts]
 
 
 def plan_removal(memories: Iterable[Node]) -> OperationPlan:
@@ -104,59 +96,47 @@ def plan_removal(memories: Iterable[Node]) -> OperationPlan:
     return (yield from _plan(dict.fromkeys(memories)))
 
 
-@dataclass(slots=True, kw_only=True)
-class _Facts:
-    """The names, the time and the edges that a memory states, or of which the graph holds it as evidence.
-
-    `present`: whether it is to be there, or is there. `voice` is the speaker's name after merges, `merged` are the
-    entities that other names were merged into.
-    """
-
-    present: bool = False
-    names: set[str] = field(default_factory=set[str])
-    time: float | None = None
-    edges: dict[URIRef, Edge | None] = field(default_factory=dict[URIRef, "Edge | None"])
-    voice: str | None = None
-    merged: tuple[MergedName, ...] = ()
-
-
-_AllFacts = Mapping[Node, _Facts]
+def plan_changes(changes: Sequence[Change]) -> OperationPlan:
+    """The plan that brings the graph up to date with the changes; of each memory the last one counts."""
+    last: dict[Node, Change | None] = {}
+    for change in changes:
+        memory = change.memory
+        iri = vocabulary.memory_iri(memory_key(memory.tenant, memory.id))
+        node = Node(vocabulary.tenant_graph(memory.tenant), iri)
+        last.pop(node, None)
+        last[node] = change
+    return (yield from _plan(last))
 
 
 def _plan(changes: Mapping[Node, Change | None]) -> OperationPlan:
     """Of the memories of these nodes; one without a change, or whose memory is not live, is removed."""
     live = {node: one for node, one in changes.items() if one is not None and one.memory.is_live}
-    said = {node: _stated(live[node]) if node in live else _Facts() for node in changes}
-    held = yield from _held(list(changes))
-    links = yield from _links(list(changes), live)
-    less, more = yield from _names(said, held)
+    said = {node: _Facts() for node in changes}
+    written: dict[Node, list[Triple]] = {}
+    for node, change in live.items():
+        memory = change.memory
+        voice = change.called(memory.speaker) if memory.speaker else memory.speaker
+        edges = {edge.iri: edge for edge in map(vocabulary.edge_of, memory.statements)}
+        names = set(vocabulary.all_entities(memory, voice))
+        said[node] = _Facts(present=True, names=names, time=vocabulary.event_time(memory), edges={**edges})
+        written[node] = list(vocabulary.memory_triples(memory, voice, change.following))
+    held = yield from _held(changes)
+    # A turn's own change says which one follows it; that of one which is gone need not be among these.
+    leading = "?graph ?node ?before WHERE { $these GRAPH ?graph { ?before o:next ?node } }"
+    links = [
+        Operation(graph=node_of(row).graph, removed=[(URIRef(row["before"]), ORION.next, URIRef(row["node"]))])
+        for row in (yield from _rows(leading, [node for node in changes if node not in live]))
+    ]
+    less, more = yield from _names(said, held, live)
     edges = yield from _edges(said, held)
     memories = (
-        Operation(
-            graph=node.graph,
-            cleared=(node.iri,) if held[node].present else (),
-            added=list(memory_triples(live[node].memory, one.voice)) if node in live else (),
-        )
-        for node, one in said.items()
+        Operation(graph=node.graph, cleared=(node.iri,) if held[node].present else (), added=written.get(node, ()))
+        for node in said
         if held[node].present or node in live
     )
     # The order makes a partial write repairable. The memories' own nodes still say what was before while names are
     # removed and edges change, so the next attempt sees the difference; new names come after the nodes.
     return [*less, *edges, *memories, *links, *more]
-
-
-def _stated(change: Change) -> _Facts:
-    memory = change.memory
-    voice = change.called(memory.speaker) if memory.speaker else memory.speaker
-    edges = map(edge_of, memory.statements)
-    return _Facts(
-        present=True,
-        names=set(all_entities(memory, voice)),
-        time=event_time(memory),
-        edges={edge.iri: edge for edge in edges},
-        voice=voice,
-        merged=change.merged,
-    )
 
 
 # Names and time of memories; names may be absent.
@@ -166,7 +146,7 @@ _OWN = (
 )
 
 
-def _held(nodes: Sequence[Node]) -> _Plan[dict[Node, _Facts]]:
+def _held(nodes: Collection[Node]) -> _Plan[dict[Node, _Facts]]:
     """The facts in the graph; a memory's edges may be there without its own node."""
     held = {node: _Facts() for node in nodes}
     for row in (yield from _rows(_OWN, nodes)):
@@ -182,40 +162,9 @@ def _held(nodes: Sequence[Node]) -> _Plan[dict[Node, _Facts]]:
     return held
 
 
-def _links(nodes: Sequence[Node], live: Mapping[Node, Change]) -> OperationPlan:
-    """The operations that make the `next` links of the memories those that their changes give."""
-    beside = {
-        node: tuple(
-            None if turn is None else _memory_node(change.memory.tenant, turn.id)
-            for turn in (change.previous, change.following)
-        )
-        for node, change in live.items()
-    }
-    turns = list(dict.fromkeys((*nodes, *(turn for both in beside.values() for turn in both if turn is not None))))
-    held: dict[tuple[Node, Node], None] = {}
-    for ends in ("?node o:next ?other", "?other o:next ?node"):
-        query = f"?graph ?node ?other WHERE {{ $these GRAPH ?graph {{ {ends} }} }}"
-        for row in (yield from _rows(query, turns)):
-            one, other = node_of(row), node_of(row, "other")
-            held[(one, other) if ends.startswith("?node") else (other, one)] = None
-    kept = dict(held)
-    for node in nodes:
-        before, after = beside.get(node, (None, None))
-        leaving, reaching = {node, before}, {node, after}
-        kept = {link: None for link in kept if link[0] not in leaving and link[1] not in reaching}
-        kept |= {(before, node): None} if before is not None else {}
-        kept |= {(node, after): None} if after is not None else {}
-
-    def triples(graph: URIRef, links: Iterable[tuple[Node, Node]]) -> list[tuple[URIRef, URIRef, URIRef]]:
-        return [(start.iri, ORION.next, end.iri) for start, end in links if start.graph == graph]
-
-    return [
-        Operation(graph=graph, removed=triples(graph, held.keys() - kept.keys()), added=triples(graph, kept))
-        for graph in dict.fromkeys(start.graph for start, _ in (*held, *kept))
-    ]
-
-
-def _names(said: _AllFacts, held: _AllFacts) -> _Plan[tuple[list[Operation], list[Operation]]]:
+def _names(
+    said: _AllFacts, held: _AllFacts, live: Mapping[Node, Change]
+) -> _Plan[tuple[list[Operation], list[Operation]]]:
     """The operations that remove spellings which no memory uses any more, and those that add new ones."""
     given: dict[Node, set[str]] = defaultdict(set)
     merged: dict[Node, set[str]] = {}
@@ -225,7 +174,7 @@ def _names(said: _AllFacts, held: _AllFacts) -> _Plan[tuple[list[Operation], lis
             given[Node(node.graph, entity_iri(name))].add(name)
             merged[Node(node.graph, entity_iri(name))] = set()
     for node, one in said.items():
-        for name in one.merged:
+        for name in live[node].merged if node in live else ():
             merged.setdefault(Node(node.graph, entity_iri(name.label)), set()).update(name.aliases)
         for text in sorted(held[node].names - one.names):
             entity = Node(node.graph, entity_iri(text))
@@ -240,7 +189,7 @@ def _names(said: _AllFacts, held: _AllFacts) -> _Plan[tuple[list[Operation], lis
     gone: dict[Node, set[str]] = defaultdict(set)
     for (_, text), entity in lost.items():
         gone[entity].add(str(text))
-    asked = list(dict.fromkeys((*given, *gone)))
+    asked = dict.fromkeys((*given, *gone))
     there: dict[Node, set[str]] = defaultdict(set)
     hidden: dict[Node, set[str]] = defaultdict(set)
     # A VALUES of the properties would have engines go through all labels there are.
@@ -255,18 +204,13 @@ def _names(said: _AllFacts, held: _AllFacts) -> _Plan[tuple[list[Operation], lis
         left = there[entity] - gone[entity]
         whole, others = left | given[entity], merged.get(entity, hidden[entity])
         if left != there[entity]:
-            less.append(_spelled(entity, left, hidden[entity], known=True))
+            triples = vocabulary.entity_triples(entity.iri, left, hidden[entity]) if left else ()
+            less.append(Operation(graph=entity.graph, cleared=(entity.iri,), added=list(triples)))
         if whole != left or (whole and others != hidden[entity]):
-            more.append(_spelled(entity, whole, others, known=bool(left)))
+            cleared = (entity.iri,) if left else ()
+            triples = list(vocabulary.entity_triples(entity.iri, whole, others))
+            more.append(Operation(graph=entity.graph, cleared=cleared, added=triples))
     return less, more
-
-
-def _spelled(entity: Node, spellings: set[str], merged: set[str], *, known: bool) -> Operation:
-    return Operation(
-        graph=entity.graph,
-        cleared=(entity.iri,) if known else (),
-        added=list(entity_triples(entity.iri, spellings, merged)) if spellings else (),
-    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -285,6 +229,34 @@ class _EdgeChange:
     least: URIRef | None = None
     times: list[float] = field(default_factory=list[float])
 
+    def written(self, node: Node, names: Iterable[str]) -> Operation:
+        """The operation that makes it what it is after the change, in the words of the names of one memory."""
+        assert self.edge is not None
+        times = [(_FIRST, min(self.times)), (_LAST, max(self.times))] if self.times else []
+        new = sorted(self.after.keys() - self.before)
+        return Operation(
+            graph=node.graph,
+            cleared=(node.iri,) if self.known or self.before else (),
+            properties=COUNTED,
+            removed=[(node.iri, PROV.wasDerivedFrom, memory) for memory in sorted(self.before - self.after.keys())],
+            added=[
+                *vocabulary.edge_triples(self.edge),
+                (node.iri, _WEIGHT, vocabulary.literal(self.count)),
+                (node.iri, _TEXT, Literal(_edge_text(self.edge, names))),
+                *((node.iri, name, Literal(time)) for name, time in times),
+                *((node.iri, PROV.wasDerivedFrom, memory) for memory in new),
+            ],
+        )
+
+
+def _edge_text(edge: Edge, names: Iterable[str]) -> str:
+    """The edge as a sentence, its entities spelled as in these names of a memory."""
+    spellings: dict[URIRef, list[str]] = defaultdict(list)
+    for name in names:
+        spellings[entity_iri(name)].append(name)
+    start, end = (vocabulary.best_spelling(spellings.get(one, [str(one)])) for one in (edge.subject, edge.object))
+    return f"{start} {vocabulary.relation_label(edge.relation)} {end}"
+
 
 def _edges(said: _AllFacts, held: _AllFacts) -> OperationPlan:
     """The operations that make the edges those that the memories state."""
@@ -296,10 +268,9 @@ def _edges(said: _AllFacts, held: _AllFacts) -> OperationPlan:
         for iri in held[node].edges:
             edges[Node(node.graph, iri)].before.add(node.iri)
     connects = "* WHERE { GRAPH ?graph { $these ?node rdf:subject ?s ; rdf:predicate ?p ; rdf:object ?o } }"
-    for row in (yield from _rows(connects, list(edges))):
+    for row in (yield from _rows(connects, edges)):
         one = edges[node_of(row)]
         one.known, one.edge = True, one.edge or Edge(*(URIRef(row[name]) for name in "spo"))
-    used = {Node(node.graph, one.edge.relation) for node, one in edges.items() if one.after and one.edge}
     # An edge depends on the names and the times of its evidence.
     altered = {
         node.iri for node, one in said.items() if held[node].names != one.names or held[node].time != one.time
@@ -310,26 +281,38 @@ def _edges(said: _AllFacts, held: _AllFacts) -> OperationPlan:
         if not one.known or one.before != one.after.keys() or not one.before.isdisjoint(altered)
     }
     yield from _count(changed, without=[node.iri for node in said])
-    texts = yield from _texts(changed)
-    operations = [
-        Operation(
-            graph=node.graph,
-            cleared=(node.iri,) if one.known or one.before else (),
-            properties=COUNTED,
-            removed=[(node.iri, PROV.wasDerivedFrom, memory) for memory in sorted(one.before - one.after.keys())],
-            added=[
-                *(edge_triples(one.edge) if one.edge is not None else ()),
-                (node.iri, _WEIGHT, _number(one.count)),
-                (node.iri, _TEXT, Literal(texts[node])),
-                *([(node.iri, _FIRST, Literal(min(one.times)))] if one.times else ()),
-                *([(node.iri, _LAST, Literal(max(one.times)))] if one.times else ()),
-                *((node.iri, PROV.wasDerivedFrom, memory) for memory in sorted(one.after.keys() - one.before)),
-            ],
-        )
+    # Every edge is told in the words of the memory with the least IRI.
+    names: dict[Node, set[str]] = defaultdict(set)
+    asked: dict[Node, None] = {}
+    for node, one in changed.items():
+        if one.least is not None and one.least in one.after:
+            names[Node(node.graph, one.least)] = one.after[one.least].names
+        elif one.least is not None:
+            asked[Node(node.graph, one.least)] = None
+    for row in (yield from _rows(_OWN, [node for node in asked if node not in names])):
+        if "name" in row:
+            names[node_of(row)].add(row["name"])
+    written = {
+        node: one.written(node, names[Node(node.graph, one.least)])
         for node, one in changed.items()
-        if node in texts
-    ]
-    return [*operations, *(yield from _without([node for node in changed if node not in texts], edges, used))]
+        if one.least is not None and one.edge is not None
+    }
+    used = {Node(node.graph, one.edge.relation) for node, one in edges.items() if one.after and one.edge}
+    operations = list(written.values())
+    # What has no evidence goes, and with it the relations that no other edge has.
+    gone = [node for node in changed if node not in written]
+    for graph in dict.fromkeys(node.graph for node in gone):
+        here = {node.iri: edges[node].edge for node in gone if node.graph == graph}
+        relations = (Node(graph, edge.relation) for edge in here.values() if edge is not None)
+        unused = dict.fromkeys(relation for relation in relations if relation not in used)
+        still_used = (
+            "?graph ?node WHERE { $these FILTER EXISTS { GRAPH ?graph { ?edge rdf:predicate ?node } "
+            f"FILTER(?edge NOT IN ({', '.join(iri.n3() for iri in here)})) }} }}"
+        )
+        for row in (yield from _rows(still_used, list(unused))):
+            unused.pop(node_of(row))
+        operations.append(Operation(graph=graph, cleared=(*here, *(relation.iri for relation in unused))))
+    return operations
 
 
 def _count(edges: Mapping[Node, _EdgeChange], without: Sequence[URIRef]) -> _Plan[None]:
@@ -351,73 +334,7 @@ def _count(edges: Mapping[Node, _EdgeChange], without: Sequence[URIRef]) -> _Pla
         one.times += [memory.time for memory in one.after.values() if memory.time is not None]
 
 
-def _texts(edges: Mapping[Node, _EdgeChange]) -> _Plan[dict[Node, str]]:
-    """The text of every edge that has evidence: in the words of the memory with the least IRI."""
-    names: dict[Node, set[str]] = defaultdict(set)
-    asked: dict[Node, None] = {}
-    for node, one in edges.items():
-        if one.least is not None and one.least in one.after:
-            names[Node(node.graph, one.least)] = one.after[one.least].names
-        elif one.least is not None:
-            asked[Node(node.graph, one.least)] = None
-    for row in (yield from _rows(_OWN, [node for node in asked if node not in names])):
-        if "name" in row:
-            names[node_of(row)].add(row["name"])
-    return {
-        node: _edge_text(one.edge, names[Node(node.graph, one.least)])
-        for node, one in edges.items()
-        if one.least is not None and one.edge is not None
-    }
-
-
-def _edge_text(edge: Edge, names: Iterable[str]) -> str:
-    """The edge as a sentence, its entities spelled as in these names of a memory."""
-    spellings: dict[URIRef, list[str]] = defaultdict(list)
-    for name in names:
-        spellings[entity_iri(name)].append(name)
-    start, end = (best_spelling(spellings.get(one, [str(one)])) for one in (edge.subject, edge.object))
-    return f"{start} {relation_label(edge.relation)} {end}"
-
-
-@lru_cache(maxsize=256)
-def _number(value: int) -> Literal:
-    return Literal(value)
-
-
-def _without(gone: Sequence[Node], edges: Mapping[Node, _EdgeChange], used: set[Node]) -> OperationPlan:
-    """The operations that remove edges, and relations that no other edge has."""
-    operations: list[Operation] = []
-    for graph in dict.fromkeys(node.graph for node in gone):
-        iris = [node.iri for node in gone if node.graph == graph]
-        relations = (Node(graph, edge.relation) for iri in iris if (edge := edges[Node(graph, iri)].edge))
-        unused = dict.fromkeys(relation for relation in relations if relation not in used)
-        still_used = (
-            "?graph ?node WHERE { $these FILTER EXISTS { GRAPH ?graph { ?edge rdf:predicate ?node } "
-            f"FILTER(?edge NOT IN ({', '.join(iri.n3() for iri in iris)})) }} }}"
-        )
-        for row in (yield from _rows(still_used, list(unused))):
-            unused.pop(node_of(row))
-        operations.append(Operation(graph=graph, cleared=(*iris, *(relation.iri for relation in unused))))
-    return operations
-
-
-def _memory_node(tenant: str, name: str) -> Node:
-    return Node(tenant_graph(tenant), memory_iri(memory_key(tenant, name)))
-
-
-def _rows(query: str, about: Sequence[tuple[URIRef, URIRef | Literal]]) -> _Plan[list[Row]]:
-    """All rows of a query about many things (?graph ?node, `$these` in it), sent for a few hundred at a time."""
-    rows: list[Row] = []
-    for start in range(0, len(about), _QUERY_BATCH):
-        pairs = (f"({graph.n3()} {sparql_term(term)})" for graph, term in about[start : start + _QUERY_BATCH])
-        rows += yield f"{PREFIXES}SELECT {query}".replace(
-            "$these", f"VALUES (?graph ?node) {{ {' '.join(pairs)} }}"
-        )
-    return rows
-
-
-_TOGETHER = 50_000
-_MOST_CHARACTERS = 500_000
+_TOGETHER, _MOST_CHARACTERS = 50_000, 500_000
 _AT_POSITION = f"{PROJECTION.n3()} {ORION.position.n3()}"
 _IS_OF = f"{PROJECTION.n3()} {ORION.record.n3()}"
 _OF_FORMAT = f"{PROJECTION.n3()} {ORION['format'].n3()}"
@@ -446,7 +363,7 @@ class Metadata(NamedTuple):
         # More than one is an error that is repaired by writing again from the lowest.
         positions = [int(row["position"]) for row in rows if "position" in row]
         formats = {row.get("format") for row in rows if "position" in row}
-        is_built = formats == {str(FORMAT)}
+        is_built = formats == {str(vocabulary.FORMAT)}
         identities = sorted({row["record"] for row in rows if "record" in row})
         return cls(min(positions) if is_built else 0, is_built, bool(formats) and not is_built, identities)
 
@@ -468,7 +385,7 @@ def updates(
             f"FILTER NOT EXISTS {{ {_IS_OF} ?other FILTER(?other != {Literal(record).n3()}) }}" if record else ""
         )
         empty = f"FILTER NOT EXISTS {{ {_AT_POSITION} ?any }} {other}"
-        waiting.append(f"INSERT {{ {seen} . {_OF_FORMAT} {Literal(FORMAT).n3()} }} WHERE {{ {empty} }}")
+        waiting.append(f"INSERT {{ {seen} . {_OF_FORMAT} {Literal(vocabulary.FORMAT).n3()} }} WHERE {{ {empty} }}")
     length = sum(map(len, waiting))
     for operation in rendered(operations, seen if guarded else None):
         if waiting and length + len(operation) > _MOST_CHARACTERS:
@@ -496,28 +413,27 @@ def rendered(operations: Iterable[Operation], condition: str | None = None) -> I
             yield _statement("INSERT", graph, waiting, condition)
             waiting = []
         graph = operation.graph
-        if changes:
-            yield ";\n".join(_statements(operation, condition))
-        elif operation.added:
+        if operation.added and not changes:
             waiting.append(_triples(operation.added))
+            continue
+        statements: list[str] = []
+        if operation.cleared:
+            values = f"VALUES ?node {{ {' '.join(node.n3() for node in operation.cleared)} }}"
+            if operation.properties:
+                values += f" VALUES ?property {{ {' '.join(name.n3() for name in operation.properties)} }}"
+            when, inside = f"{condition} . " if condition else "", "?node ?property ?value"
+            statements.append(
+                f"DELETE {{ GRAPH {graph.n3()} {{ {inside} }} }} WHERE {{ "
+                f"{when}GRAPH {graph.n3()} {{ {values} {inside} }} }}"
+            )
+        if operation.removed:
+            statements.append(_statement("DELETE", graph, [_triples(operation.removed)], condition))
+        if operation.added:
+            statements.append(_statement("INSERT", graph, [_triples(operation.added)], condition))
+        if statements:
+            yield ";\n".join(statements)
     if waiting and graph:
         yield _statement("INSERT", graph, waiting, condition)
-
-
-def _statements(operation: Operation, condition: str | None) -> Iterator[str]:
-    graph = operation.graph.n3()
-    if operation.cleared:
-        values = f"VALUES ?node {{ {' '.join(node.n3() for node in operation.cleared)} }}"
-        if operation.properties:
-            values += f" VALUES ?property {{ {' '.join(name.n3() for name in operation.properties)} }}"
-        yield (
-            f"DELETE {{ GRAPH {graph} {{ ?node ?property ?value }} }} WHERE {{ "
-            f"{f'{condition} . ' if condition else ''}GRAPH {graph} {{ {values} ?node ?property ?value }} }}"
-        )
-    if operation.removed:
-        yield _statement("DELETE", operation.graph, [_triples(operation.removed)], condition)
-    if operation.added:
-        yield _statement("INSERT", operation.graph, [_triples(operation.added)], condition)
 
 
 def _statement(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
@@ -9,25 +10,11 @@ from orion_recall.text.names import KIN, SPELLINGS
 from orion_recall.text.normal import STOP_WORDS, without_possessive, words
 
 # The name of the role, and other words for the same; those for kin are in `text.names`.
-_SPELLINGS = """
-fiancé: fiance
-fiancée: fiancee
-child: kid baby
-sibling: siblings
-neighbour: neighbor
-colleague: coworker co-worker workmate
-flatmate: roommate housemate
-boss: chief
-spouse: spouses
-"""
-
-
 _NAMES = {word: name for name, words in SPELLINGS.items() for word in words} | {
-    word: name
-    for line in _SPELLINGS.strip().splitlines()
-    for name, _, words in [line.partition(":")]
-    for word in words.split()
-}
+    "fiance": "fiancé", "fiancee": "fiancée", "kid": "child", "baby": "child", "siblings": "sibling",
+    "neighbor": "neighbour", "coworker": "colleague", "co-worker": "colleague", "workmate": "colleague",
+    "roommate": "flatmate", "housemate": "flatmate", "chief": "boss", "spouses": "spouse",
+}  # fmt: skip
 
 
 def role_name(word: str) -> str:
@@ -93,17 +80,6 @@ SYMMETRIC = frozenset(
 )
 
 
-def _by_role() -> dict[str, tuple[tuple[str, bool], ...]]:
-    """The relations of every role: (relation, whether it is followed backwards)."""
-    table: dict[str, tuple[tuple[str, bool], ...]] = {}
-    for names, relations in _ROLES.items():
-        parts = [part.strip() for part in relations.split(",")]
-        read = tuple((folded(part.removeprefix("<")), part.startswith("<")) for part in parts)
-        for role in names.split():
-            table[role] = (*table.get(role, ()), *read)
-    return table
-
-
 # Words for people of whom the graph may say whose they are: "my editor".
 _PEOPLE = KIN | frozenset(
     """girlfriend boyfriend fiancé fiancée doctor dentist vet lawyer accountant landlord landlady tenant neighbour
@@ -166,7 +142,12 @@ def _same_role(name: str) -> str:
     return f"{role_name(role)} of" if of and name.endswith(" of") else role_name(name)
 
 
-_RELATIONS_OF = _by_role()
+# The relations of every role: (relation, whether it is followed backwards).
+_RELATIONS_OF: dict[str, list[tuple[str, bool]]] = defaultdict(list)
+for _names, _relations in _ROLES.items():
+    for _role in _names.split():
+        for _part in _relations.split(", "):
+            _RELATIONS_OF[_role].append((folded(_part.removeprefix("<")), _part.startswith("<")))
 
 
 @lru_cache(maxsize=4096)
@@ -209,8 +190,7 @@ def compatibility(wanted: str, relation: str) -> tuple[float, bool]:
 
 def fitting(wanted: str, relations: Iterable[str]) -> dict[str, tuple[float, bool]]:
     """The relations that fit the wanted word at all, with their `compatibility`."""
-    found = {relation: compatibility(wanted, relation) for relation in relations}
-    return {relation: fit for relation, fit in found.items() if fit[0] > 0.0}
+    return {one: fit for one in relations if (fit := compatibility(wanted, one))[0] > 0.0}
 
 
 def _stems(name: str) -> frozenset[str]:
@@ -222,21 +202,19 @@ def _stems(name: str) -> frozenset[str]:
 PERSON, PLACE, ORGANISATION = "Person", "Place", "Organisation"
 KINDS = (PERSON, PLACE, ORGANISATION)
 
-# Kind of the subject, relations, kind of the object; "-" where the relation implies no kind for that end.
+# Kind of the subject, relations, kind of the object; None where the relation implies no kind for that end.
 _IMPLIED_KINDS = (
     (PERSON, "works at, worked at, studies at, studied at, teaches at, joined, founded", ORGANISATION),
     (PERSON, "lives in, lived in, born in, grew up in, died in, moved to, moved from", PLACE),
     (PERSON, "married to, engaged to, dating, lives with, works with, worked with, knows, met, reports to", PERSON),
-    (PERSON, "wrote, painted, composed, likes, loves, prefers, adopted", "-"),
+    (PERSON, "wrote, painted, composed, likes, loves, prefers, adopted", None),
     (ORGANISATION, "founded by, led by", PERSON),
     (ORGANISATION, "based in", PLACE),
-    ("-", "written by, painted by, composed by, directed by, designed by, created by", PERSON),
-    ("-", "located in", PLACE),
+    (None, "written by, painted by, composed by, directed by, designed by, created by", PERSON),
+    (None, "located in", PLACE),
     (PERSON, ", ".join(f"{role} of" for role in sorted(_PEOPLE - {"dog", "cat", "horse"})), PERSON),
     (PERSON, "friend of, boss of, manager of, supervisor of, student of, partner of", PERSON),
 )  # fmt: skip
-
-
 _OF_RELATION = {
     folded(relation): (subject, object_)
     for subject, relations, object_ in _IMPLIED_KINDS
@@ -246,18 +224,4 @@ _OF_RELATION = {
 
 def kinds_of_ends(relation: str) -> tuple[str | None, str | None]:
     """The kinds of a relation's subject and object by the relation's name; None where it implies none."""
-    subject, object_ = _OF_RELATION.get(folded(relation), ("-", "-"))
-    return (subject if subject != "-" else None, object_ if object_ != "-" else None)
-
-
-def relations_of_kind(kind: str, relations: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Those of the graph's relations (name by IRI) whose subject, and those whose object, is of the kind."""
-    ends = {iri: kinds_of_ends(name) for iri, name in relations.items()}
-    subjects, objects = ([iri for iri, both in ends.items() if both[end] == kind] for end in (0, 1))
-    return subjects, objects
-
-
-def most_frequent_kind(votes: Iterable[str]) -> str | None:
-    """The kind with most votes, of equals the first in `KINDS`; None without votes."""
-    counted = list(votes)
-    return max(KINDS, key=counted.count) if counted else None
+    return _OF_RELATION.get(folded(relation), (None, None))

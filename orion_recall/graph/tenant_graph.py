@@ -11,23 +11,15 @@ from typing import NamedTuple
 
 from rdflib import Literal, URIRef
 
-from orion_recall.errors import ScopeNotKept, SourceError
+from orion_recall.errors import ScopeNotKept
+from orion_recall.graph import vocabulary
 from orion_recall.graph.relation_words import identifies
-from orion_recall.graph.vocabulary import (
-    PREFIXES,
-    entity_iri,
-    key_of,
-    overlap_filter,
-    reading_rows,
-    sparql_term,
-    tenant_graph,
-)
+from orion_recall.graph.vocabulary import entity_iri, overlap_filter, reading_rows, sparql_term, tenant_graph
 from orion_recall.interfaces import GraphStore
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Scope, TimeRange
 
-MOST_RELATIONS = 5_000
-_AT_ONCE = 64
+_MOST_RELATIONS, _AT_ONCE = 5_000, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +44,7 @@ class Edge:
         return self.object if end == self.subject else self.subject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class EdgeMemory:
     """A memory that is evidence of an edge; `told` are the windows that its text tells."""
 
@@ -71,13 +63,12 @@ class TenantGraph:
     async def rows(self, pattern: str) -> Sequence[Mapping[str, str]]:
         """The rows of a graph pattern, or of a sub-select, matched inside the tenant's graph."""
         inside = f"{{ {pattern} }}" if pattern.startswith("SELECT ") else pattern
-        return await self._store.select(f"{PREFIXES}SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {inside} }} }}")
+        return await self._store.select(
+            f"{vocabulary.PREFIXES}SELECT * WHERE {{ GRAPH {self.graph.n3()} {{ {inside} }} }}"
+        )
 
     async def each(self, things: Sequence[str], part: Callable[[str], str]) -> list[tuple[str, Mapping[str, str]]]:
-        """The rows of a sub-select for each of the things, with the thing; many are read in one query.
-
-        `part` gives a sub-select from its variables on: `?a WHERE { … } LIMIT n`.
-        """
+        """The rows of a sub-select (`?a WHERE { … } LIMIT n`) for each of the things; many go into one query."""
         found: list[tuple[str, Mapping[str, str]]] = []
         for start in range(0, len(things), _AT_ONCE):
             batch = things[start : start + _AT_ONCE]
@@ -138,19 +129,17 @@ class TenantGraph:
         seen = scope_conditions(scope) if scope is not None else ""
 
         def part(edge: str) -> str:
-            memories = (
-                f"SELECT ?memory WHERE {{ {URIRef(edge).n3()} prov:wasDerivedFrom ?memory {seen}}} LIMIT {limit}"
-            )
+            evidence = f"{URIRef(edge).n3()} prov:wasDerivedFrom ?memory {seen}"
             return (
-                f"?id ?text ?ts ?told WHERE {{ {{ {memories} }} ?memory o:id ?id ; "
-                f"o:content ?text OPTIONAL {{ ?memory o:occurred ?ts }} "
-                f"OPTIONAL {{ ?memory o:tells ?told }} }}"
+                f"?id ?text ?ts ?told WHERE {{ {{ SELECT ?memory WHERE {{ {evidence}}} LIMIT {limit} }} "
+                "?memory o:id ?id ; o:content ?text "
+                "OPTIONAL { ?memory o:occurred ?ts } OPTIONAL { ?memory o:tells ?told } }"
             )
 
         found: dict[str, dict[str, EdgeMemory]] = {edge: {} for edge in edges}
         for edge, row in await self.each(edges, part):
             with reading_rows():
-                one = EdgeMemory(id=row["id"], text=row["text"], ts=_number(row, "ts"))
+                one = EdgeMemory(row["id"], row["text"], _number(row, "ts"))
             before = found[edge].get(one.id, one).told
             told = tuple(sorted({*before, row["told"]})) if "told" in row else before
             found[edge][one.id] = replace(one, told=told)
@@ -161,9 +150,8 @@ class TenantGraph:
     async def labels(self, entities: Sequence[str]) -> dict[str, str]:
         """The shown names of entities; entities without one are absent."""
         found: dict[str, str] = {}
-        for entity, row in await self.each(
-            entities, lambda one: f"?label WHERE {{ {URIRef(one).n3()} skos:prefLabel ?label }}"
-        ):
+        label = "?label WHERE {{ {} skos:prefLabel ?label }}"
+        for entity, row in await self.each(entities, lambda one: label.format(URIRef(one).n3())):
             with reading_rows():
                 found[entity] = min(row["label"], found.get(entity, row["label"]))
         return found
@@ -175,16 +163,11 @@ class TenantGraph:
 
     async def relations(self) -> dict[str, str]:
         """The names of the relations that the graph has, by their IRIs; 5,000 of them at most."""
-        return await self._labels_of("rdf:Property", MOST_RELATIONS)
+        return await self.all_labels(_MOST_RELATIONS, "rdf:Property")
 
-    async def all_labels(self, limit: int) -> dict[str, str]:
+    async def all_labels(self, limit: int, kind: str = "skos:Concept") -> dict[str, str]:
         """Names of entities by their IRIs, `limit` of them at most: whichever the engine comes to first."""
-        return await self._labels_of("skos:Concept", limit)
-
-    async def _labels_of(self, kind: str, limit: int) -> dict[str, str]:
-        rows = await self.rows(
-            f"SELECT ?node ?label WHERE {{ ?node a {kind} ; skos:prefLabel ?label }} LIMIT {limit}"
-        )
+        rows = await self.rows(f"SELECT * WHERE {{ ?node a {kind} ; skos:prefLabel ?label }} LIMIT {limit}")
         with reading_rows():
             return {row["node"]: row["label"] for row in rows}
 
@@ -212,10 +195,7 @@ _EDGE = (
 
 
 def scope_conditions(scope: Scope) -> str:
-    """SPARQL conditions on ?memory for a scope. A memory without a property does not match a condition on it.
-
-    ScopeNotKept for told times, which the graph does not hold.
-    """
+    """SPARQL conditions on ?memory for a scope. A memory without a property does not match a condition on it."""
     if scope.told:
         raise ScopeNotKept("the graph cannot be searched by the times that texts tell")
     ids = {"session": scope.session_id, "user": scope.user_id, "agent": scope.agent_id, "run": scope.run_id}
@@ -227,14 +207,18 @@ def scope_conditions(scope: Scope) -> str:
     if scope.speakers:
         values = ", ".join(entity_iri(speaker).n3() for speaker in scope.speakers)
         conditions.append(f"FILTER EXISTS {{ ?memory o:spokenBy ?voice FILTER(?voice IN ({values})) }}")
-    bounds = [("<=", scope.since), (">", scope.until)]
-    compared = [f"{sparql_term(Literal(moment))} {sign} ?occurred" for sign, moment in bounds if moment is not None]
-    if compared:
-        conditions.append(f"?memory o:occurred ?occurred FILTER({' && '.join(compared)})")
+    if scope.since is not None or scope.until is not None:
+        conditions.append(f"?memory o:occurred ?occurred FILTER({_within('?occurred', scope.since, scope.until)})")
     if scope.as_of is not None:
         later = f"?memory o:occurred ?after FILTER({sparql_term(Literal(scope.as_of))} < ?after)"
         conditions.append(f"FILTER NOT EXISTS {{ {later} }}")
     return "".join(f". {condition} " for condition in conditions)
+
+
+def _within(variable: str, since: float | None, until: float | None) -> str:
+    bounds = [("<=", since), (">", until)]
+    tests = [f"{sparql_term(Literal(at))} {sign} {variable}" for sign, at in bounds if at is not None]
+    return " && ".join(tests) or f"BOUND({variable})"
 
 
 def _edge(row: Mapping[str, str]) -> Edge:
@@ -254,20 +238,15 @@ def _edge(row: Mapping[str, str]) -> Edge:
 
 
 def _number(row: Mapping[str, str], name: str) -> float | None:
-    try:
+    with reading_rows():
         return float(row[name]) if name in row else None
-    except ValueError as error:
-        raise SourceError(
-            f"the graph holds a {name} that is not a number: it was not written by orion-recall"
-        ) from error
 
 
-def neighbourhood_query(graph: URIRef, entities: Sequence[URIRef], *, scope: Scope, hops: int, each: int) -> str:
-    """SPARQL for rows of (seed, hop, memory, text); text is unbound where a memory only mentions the entity.
+def neighbourhood(entities: Sequence[URIRef], *, scope: Scope, hops: int, each: int) -> str:
+    """A pattern for rows of (seed, hop, memory, text); text is unbound where a memory only mentions the entity.
 
     `seed` is the entity's place in `entities`, `each` the most rows of a kind for an entity. Only memories in scope
-    are found and count towards the limits; the scope's tenant is the graph. IRIs and values enter through rdflib's
-    own n3().
+    are found and count towards the limits. IRIs and values enter through rdflib's own n3().
     """
     seen, parts = scope_conditions(scope), list[str]()
     for place, entity in enumerate(entities):
@@ -282,7 +261,7 @@ def neighbourhood_query(graph: URIRef, entities: Sequence[URIRef], *, scope: Sco
                 f'{at} ("2" AS ?hop) ?memory ?text WHERE {{ {{ SELECT DISTINCT ?other WHERE {{ ?a o:about {seed} ; '
                 f"o:about ?other FILTER(?other != {seed}) }} LIMIT {each} }} ?s o:about ?other ; {stated}"
             )
-    return f"{PREFIXES}SELECT ?seed ?hop ?memory ?text WHERE {{ GRAPH {graph.n3()} {{ {' UNION '.join(parts)} }} }}"
+    return " UNION ".join(parts)
 
 
 _SCAN, _EDGES, _MEMORIES, _ROWS = 2_000, 8, 3, 48
@@ -301,10 +280,7 @@ class Stated(NamedTuple):
 
 
 async def identities(graph: GraphStore, entities: Sequence[str], scope: Scope) -> list[tuple[float, Stated]]:
-    """The statements of what the entities (IRIs) are, with the fit of their relation in (0, 1], best first.
-
-    Of equal fit first those of most evidence, then the newest. Only memories in the scope are evidence.
-    """
+    """What the entities (IRIs) are, with the fit of the relation in (0, 1], best first; stated in the scope."""
     view = TenantGraph(graph, scope.tenant)
     fits = {iri: fit for iri, name in (await view.relations()).items() if (fit := identifies(name)) > 0.0}
     if not fits or not entities:
@@ -327,11 +303,9 @@ async def stated_in(
 ) -> list[Stated]:
     """What memories in the scope state of entities (IRIs), if they tell of one of the intervals `told`, or are
     of one of the intervals `said` (half-open, epoch seconds); and the memories that only mention them.
-
-    Of an entity so many are read that a hub costs no more than another.
     """
     tests = ["BOUND(?window)"] if told else []
-    tests += [f"({_within(since, until)})" for since, until in said]
+    tests += [f"({_within('?said', since, until)})" for since, until in said]
     if not tests:
         return []
     seen, parts = scope_conditions(scope), list[str]()
@@ -348,12 +322,6 @@ async def stated_in(
     rows = await TenantGraph(graph, scope.tenant).rows(" UNION ".join(parts))
     with reading_rows():
         return [
-            Stated(key_of(row["memory"]), row.get("text", ""), _number(row, "said"), row.get("window"))
+            Stated(vocabulary.key_of(row["memory"]), row.get("text", ""), _number(row, "said"), row.get("window"))
             for row in rows
         ]
-
-
-def _within(since: float | None, until: float | None) -> str:
-    bounds = [("<=", since), (">", until)]
-    tests = [f"{sparql_term(Literal(at))} {sign} ?said" for sign, at in bounds if at is not None]
-    return " && ".join(tests) or "BOUND(?said)"

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 from urllib.parse import quote, unquote
 
 from rdflib import Literal, Namespace, URIRef
@@ -15,7 +16,7 @@ from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import SourceError
 from orion_recall.text.normal import memory_key, number_of, words
-from orion_recall.values import Memory, Statement, TimeRange, ToldTime
+from orion_recall.values import Memory, Neighbour, Statement, TimeRange, ToldTime
 
 Row = Mapping[str, str]
 """One row of a SELECT: values as text by variable name; unbound variables are absent."""
@@ -42,21 +43,17 @@ def reading_rows() -> Generator[None]:
         raise SourceError(UNEXPECTED_ROWS) from error
 
 
-_FIELDS = ("in_reply_to", "refers_to")
 _BRACKETED = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")
-_MOST = 16
 
 
-def referred_ids(memory: Memory) -> Sequence[str]:
+def _referred_ids(memory: Memory) -> Iterable[str]:
     """The ids that the memory refers to, in order, without its own; 16 at most."""
-    found: dict[str, None] = {}
-    for name in _FIELDS:
+    found: list[object] = []
+    for name in ("in_reply_to", "refers_to"):
         given = memory.metadata.get(name)
-        for one in given if isinstance(given, list | tuple) else (given,):
-            if isinstance(one, str) and one:
-                found[one] = None
-    found |= dict.fromkeys(match.group(1).strip() for match in _BRACKETED.finditer(memory.text))
-    return [one for one in found if one and one != memory.id][:_MOST]
+        found += given if isinstance(given, list | tuple) else (given,)
+    found += (match[1].strip() for match in _BRACKETED.finditer(memory.text))
+    return islice(dict.fromkeys(one for one in found if isinstance(one, str) and one and one != memory.id), 16)
 
 
 ORION = Namespace("urn:orion:vocabulary:")
@@ -74,16 +71,15 @@ FORMAT = 4
 # Attribute look-ups on a namespace are slow, and a memory has dozens of triples.
 _TYPE, _SUBJECT, _PREDICATE, _OBJECT, _STATEMENT = RDF.type, RDF.subject, RDF.predicate, RDF.object, RDF.Statement
 _MEMORY_TYPE, _SPOKENBY, _MENTIONS, _NAMED = ORION.Memory, ORION.spokenBy, ORION.mentions, ORION.named
-_REFERSTO, _ABOUT = ORION.refersTo, ORION.about
-_TOLD = {
-    name: ORION[name]
-    for name in (
-        "id", "version", "content", "title", "kind", "speaker", "session", "user", "agent", "run",
-        "uri", "occurred", "tells", "tag",
-    )
+_REFERSTO, _ABOUT, _TELLS, _TAG, _NEXT = ORION.refersTo, ORION.about, ORION.tells, ORION.tag, ORION.next
+# A memory's own properties by their fields: with them the graph can replace the index while that is unavailable.
+_OWN = {
+    "id": ORION.id, "version": ORION.version, "text": ORION.content, "title": ORION.title, "kind": ORION.kind,
+    "speaker": ORION.speaker, "session_id": ORION.session, "user_id": ORION.user, "agent_id": ORION.agent,
+    "run_id": ORION.run, "uri": ORION.uri,
 }  # fmt: skip
-
-_LONG = frozenset(("id", "content", "title", "uri"))
+_OCCURRED = ORION.occurred
+_LONG = frozenset(("id", "text", "title", "uri"))
 
 Triple = tuple[URIRef, URIRef, URIRef | Literal]
 
@@ -108,9 +104,13 @@ def tenant_graph(tenant: str) -> URIRef:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _literal(value: str | float) -> Literal:
+def literal(value: str | float) -> Literal:
     """A value that many memories have: to make one takes longer than to write it."""
     return Literal(value)
+
+
+def _folded(label: str) -> str:
+    return quote("_".join(words(label)) or label.casefold(), safe="")
 
 
 @lru_cache(maxsize=4096)
@@ -137,10 +137,6 @@ def key_of(iri: str) -> int:
     return int(iri.removeprefix(_MEMORY))
 
 
-def sentence(statement: Statement) -> str:
-    return f"{statement.subject} {statement.relation} {statement.object}"
-
-
 def edge_of(statement: Statement) -> Edge:
     return Edge(entity_iri(statement.subject), relation_iri(statement.relation), entity_iri(statement.object))
 
@@ -150,17 +146,23 @@ def best_spelling(spellings: Iterable[str]) -> str:
     return min(spellings, key=lambda one: (one.islower(), one.isupper(), len(one), one))
 
 
-def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]:
-    """The triples of the memory's own node, without the link to the next turn.
-
-    `voice` is the speaker's name after merges, None where it is the memory's own.
-    """
+def memory_triples(
+    memory: Memory, voice: str | None = None, following: Neighbour | None = None
+) -> Iterator[Triple]:
+    """The triples of its own node; `voice` is the speaker's name after merges, `following` the next turn."""
     voice = voice or memory.speaker
     iri = memory_iri(memory_key(memory.tenant, memory.id))
     yield iri, _TYPE, _MEMORY_TYPE
-    for name, value in _told(memory):
-        if value is not None:
-            yield iri, _TOLD[name], Literal(value) if name in _LONG else _literal(value)
+    for name, own in _OWN.items():
+        if (value := getattr(memory, name)) is not None:
+            yield iri, own, Literal(value) if name in _LONG else literal(value)
+    if (occurred := event_time(memory)) is not None:
+        yield iri, _OCCURRED, literal(occurred)
+    for told in dict.fromkeys(window(one.since, one.until) for one in memory.times):
+        if told is not None:
+            yield iri, _TELLS, literal(told)
+    for tag in dict.fromkeys(memory.tags):
+        yield iri, _TAG, literal(tag)
     speaker = entity_iri(voice) if voice else None
     if speaker is not None:
         yield iri, _SPOKENBY, speaker
@@ -168,8 +170,10 @@ def memory_triples(memory: Memory, voice: str | None = None) -> Iterator[Triple]
         if entity != speaker:
             yield iri, _MENTIONS, entity
     for name in sorted(all_entities(memory, voice)):
-        yield iri, _NAMED, _literal(name)
-    for reference in referred_ids(memory):
+        yield iri, _NAMED, literal(name)
+    if following is not None:
+        yield iri, _NEXT, memory_iri(memory_key(memory.tenant, following.id))
+    for reference in _referred_ids(memory):
         yield iri, _REFERSTO, memory_iri(memory_key(memory.tenant, reference))
 
 
@@ -223,30 +227,6 @@ def all_entities(memory: Memory, voice: str | None = None) -> frozenset[str]:
     return frozenset(name for name in (*memory.entities, *ends, voice or memory.speaker) if name)
 
 
-def _told(memory: Memory) -> Iterator[tuple[str, str | float | None]]:
-    """The memory's own properties: with them the graph can replace the index while that is unavailable."""
-    yield "id", memory.id
-    yield "version", memory.version
-    yield "content", memory.text
-    yield "title", memory.title
-    yield "kind", memory.kind
-    yield "speaker", memory.speaker
-    yield "session", memory.session_id
-    yield "user", memory.user_id
-    yield "agent", memory.agent_id
-    yield "run", memory.run_id
-    yield "uri", memory.uri
-    yield "occurred", event_time(memory)
-    for told in dict.fromkeys(window(one.since, one.until) for one in memory.times):
-        yield "tells", told
-    for tag in dict.fromkeys(memory.tags):
-        yield "tag", tag
-
-
-def _folded(label: str) -> str:
-    return quote("_".join(words(label)) or label.casefold(), safe="")
-
-
 _FIRST, _LAST = "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"
 
 
@@ -254,7 +234,8 @@ def overlap_filter(variable: str, ranges: Sequence[TimeRange]) -> str:
     """A SPARQL expression that holds where the window overlaps one of the half-open intervals (epoch seconds)."""
     tests: list[str] = []
     for since, until in ranges:
-        start, end = _instant(since, _FIRST), _instant(until, _LAST)
+        start, end = (at if at is None else window(at, at) for at in (since, until))
+        start, end = (start or _FIRST).partition("/")[0], (end or _LAST).partition("/")[0]
         tests.append(f'(STRBEFORE({variable}, "/") < "{end}" && STRAFTER({variable}, "/") > "{start}")')
     return f"({' || '.join(tests) or 'false'})"
 
@@ -267,19 +248,12 @@ def read_window(window: str) -> ToldTime:
 
 def shown(windows: Iterable[str]) -> str:
     """Windows in words, in order: a day as its date, a longer time from its first to its last day."""
-    return ", ".join(dict.fromkeys(_shown(one) for one in sorted(windows)))
-
-
-def _shown(one: str) -> str:
-    start, _, end = one.partition("/")
-    if not start.endswith("T00:00:00Z") or not end.endswith("T00:00:00Z"):
-        return f"{start[:10]} {start[11:16]}" if start[:10] == end[:10] else f"{start[:16]} to {end[:16]}"
-    last = datetime.fromtimestamp(datetime.fromisoformat(end).timestamp() - 1, UTC).date().isoformat()
-    return start[:10] if start[:10] == last else f"{start[:10]} to {last}"
-
-
-def _instant(seconds: float | None, beyond: str) -> str:
-    if seconds is None:
-        return beyond
-    made = window(seconds, seconds)
-    return beyond if made is None else made.partition("/")[0]
+    found: dict[str, None] = {}
+    for start, _, end in (one.partition("/") for one in sorted(windows)):
+        first, last = start[:10], end[:10]
+        if start.endswith("T00:00:00Z") and end.endswith("T00:00:00Z"):
+            last = datetime.fromtimestamp(datetime.fromisoformat(end).timestamp() - 1, UTC).date().isoformat()
+            found[first if first == last else f"{first} to {last}"] = None
+        else:
+            found[f"{first} {start[11:16]}" if first == last else f"{start[:16]} to {end[:16]}"] = None
+    return ", ".join(found)

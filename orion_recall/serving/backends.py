@@ -36,9 +36,14 @@ from orion_recall.settings import Settings
 from orion_recall.sources.graph import GraphEvidence, NamesByMeaning, RdfSource
 from orion_recall.sources.record import RecordFacts, RecordSearch
 from orion_recall.sources.several_stores import SeveralStores
-from orion_recall.sources.text_vectors import TextVectors
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
-from orion_recall.sources.vector_lexical import LateInteraction, LexicalSource, NearestPassages, VectorSource
+from orion_recall.sources.vector_lexical import (
+    LateInteraction,
+    LexicalSource,
+    NearestPassages,
+    TextVectors,
+    VectorSource,
+)
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
 

@@ -1,7 +1,8 @@
-"""The `rdf` source: memories in the graph near the entities that a question names.
+"""The `rdf` source: memories in the graph near the entities that a question names, or along its walks.
 
-The entities are found by the keyword index; when that is away, by looking the question's own word runs up in the
-graph. Their bounded neighbourhood gives memories, with the statements that led to them.
+The entities are found by the keyword index; when that is away, by the question's own word runs in the graph.
+Evidence for a walk of the question comes first: possessive chains and relations between two names are paths; who
+somebody is, and what is told of a time, are statements at one entity.
 """
 
 from __future__ import annotations
@@ -11,23 +12,25 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from rdflib import URIRef
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
-from orion_recall.graph.tenant_graph import TenantGraph, neighbourhood_query, scope_conditions
-from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, reading_rows, tenant_graph
+from orion_recall.graph.tenant_graph import TenantGraph, identities, neighbourhood, scope_conditions, stated_in
+from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, read_window, reading_rows, shown
+from orion_recall.graph.walks.path import Path, PathBounds, find_path
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
 from orion_recall.interfaces import EntityFinder, EntityLikeness, GraphStore, NameIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
-from orion_recall.sources.graph_paths import Evidence, along
+from orion_recall.scoring.intervals import told_ranges, told_share
 from orion_recall.sources.hits import whole
 from orion_recall.tasks import both
-from orion_recall.text.normal import content_words, words
-from orion_recall.values import Hit, Scope, SearchRequest, SourceName
+from orion_recall.text.normal import content_words, memory_key, words
+from orion_recall.values import Chain, Hit, Question, Scope, SearchRequest, SourceName, TimeRange
 
 
 class NamesByMeaning:
@@ -47,9 +50,7 @@ class NamesByMeaning:
 
 log = logging.getLogger("orion_recall.sources")
 
-_LONGEST_NAME = 3
-_LONGEST_KEPT = 300
-_MOST_KEPT = 2_000
+_LONGEST_NAME, _LONGEST_KEPT, _MOST_KEPT = 3, 300, 2_000
 # Names with a lower cosine mean something else: of a handful of names some are always the nearest.
 _LEAST_COSINE = 0.4
 # The share of the source's time: an embedder that hangs must not cost the hits that the graph finds without it.
@@ -63,12 +64,6 @@ class _Near(NamedTuple):
     memory: int
     statement: str | None
     is_second_hop: bool
-
-
-@dataclass(slots=True)
-class _Reached:
-    score: float = 0.0
-    statements: dict[str, None] = field(default_factory=dict[str, None])
 
 
 class RdfSource:
@@ -85,26 +80,21 @@ class RdfSource:
         self._writes: int | None = None
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """Memories near the entities that the question names, best first.
-
-        Before them those that a walk of the question leads to, such as a possessive chain's, with the whole path as
-        their reasons.
-        """
+        """Memories near the entities that the question names, best first; before them what a walk leads to."""
         seeds = [*await self._seeds(request)]
         seeds += [one for one in await self._similar(request) if one[0] not in {label for label, _ in seeds}]
-        if not seeds and not request.question.chains:
-            await self._graph.check()  # no query is sent, and a server that is away is not an empty one
-            return whole([], self._graph)
         if request.question.chains:
             near, led = await both(self._near(request, seeds), self._led(request, seeds))
-        else:
-            near, led = await self._near(request, seeds), dict[int, Evidence]()
-        if led:
             best = max((hit.score for hit in near), default=0.0)
-            ahead = [
+            near = [hit for hit in near if hit.key not in led]
+            near += [
                 Hit(key, round(best + one.share, 6), None, one.statements, one.share) for key, one in led.items()
             ]
-            near = [*ahead, *(hit for hit in near if hit.key not in led)]
+        elif seeds:
+            near = await self._near(request, seeds)
+        else:
+            await self._graph.check()  # no query is sent, and a server that is away is not an empty one
+            return whole([], self._graph)
         near.sort(key=lambda hit: (-hit.score, str(hit.key)))
         return whole(near[: request.limit], self._graph)
 
@@ -134,15 +124,14 @@ class RdfSource:
     async def _near(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
         if not seeds:
             return []
-        scope = request.scope
         if request.graph_method != "neighbourhood":
             return await self._spread(request, seeds)
         each = max(4, request.max_statements // len(seeds))
-        around = await self._around([label for label, _ in seeds], scope, hops=request.hops, each=each)
+        around = await self._around([label for label, _ in seeds], request.scope, hops=request.hops, each=each)
         found = _gather(around, [weight for _, weight in seeds], request.question.terms)
         return [
-            Hit(key=memory, score=round(way.score, 6), statements=tuple(way.statements)[:3])
-            for memory, way in found.items()
+            Hit(key=memory, score=round(score, 6), statements=tuple(statements)[:3])
+            for memory, (score, statements) in found.items()
         ]
 
     async def _around(
@@ -159,8 +148,8 @@ class RdfSource:
             return [kept[key] for key in keys]
         read: dict[tuple[Scope, str, int, int], list[_Near]] = {key: [] for key in missing}
         entities = [entity_iri(label) for _, label, _, _ in missing]
-        query = neighbourhood_query(tenant_graph(scope.tenant), entities, scope=scope, hops=hops, each=each)
-        rows = await self._graph.select(query)
+        pattern = neighbourhood(entities, scope=scope, hops=hops, each=each)
+        rows = await TenantGraph(self._graph, scope.tenant).rows(pattern)
         with reading_rows():
             for row in rows:
                 read[missing[int(row["seed"])]].append(
@@ -176,7 +165,13 @@ class RdfSource:
         links, said = await links_around(
             self._graph, list(weights), request.scope, hops=request.hops, max_statements=request.max_statements
         )
-        scores = _scores(links, weights, request)
+        damping, rounds = request.graph_damping, request.graph_rounds
+        if request.graph_method == "activation":
+            scores = activation(links, weights, decay=damping, rounds=rounds)
+        elif request.graph_method == "pagerank":
+            scores = pagerank(links, weights, damping=damping, rounds=rounds)
+        else:
+            scores = push(links, weights)
         memories = {link.target for link in links if link.kind in ("mentioned", "told")}
         return [
             Hit(key=key_of(one), score=round(scores[one], 6), statements=tuple(said.get(one, ()))[:3])
@@ -186,18 +181,15 @@ class RdfSource:
 
     async def _seeds(self, request: SearchRequest) -> Sequence[tuple[str, float]]:
         """Entities named by the question with weights in (0, 1]."""
-        text, tenant = request.question.text, request.scope.tenant
+        text, tenant, limit = request.question.text, request.scope.tenant, request.max_entities
         if self._entities is not None:
             try:
-                found = await self._entities.find_entities(text, tenant, request.max_entities)
+                found = await self._entities.find_entities(text, tenant, limit)
             except SourceError as error:
                 log.debug("the keyword index found no entities (%s): looking names up in the graph", error)
             else:
                 best = found[0][1] if found else 1.0
                 return [(label, score / best) for label, score in found if score >= best * 0.4]
-        return await self._named_in_graph(text, tenant, request.max_entities)
-
-    async def _named_in_graph(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         folded = words(text)[:64]
         runs = {
             " ".join(folded[start : start + length])
@@ -216,32 +208,23 @@ class RdfSource:
         return [(label, 1.0) for label in labels[:limit]]
 
 
-def _scores(links: Sequence[Link], seeds: Mapping[str, float], request: SearchRequest) -> Mapping[str, float]:
-    damping, rounds = request.graph_damping, request.graph_rounds
-    if request.graph_method == "activation":
-        return activation(links, seeds, decay=damping, rounds=rounds)
-    if request.graph_method == "pagerank":
-        return pagerank(links, seeds, damping=damping, rounds=rounds)
-    return push(links, seeds)
-
-
 def _gather(
     around: Sequence[Sequence[_Near]], weights: Sequence[float], terms: frozenset[str]
-) -> dict[int, _Reached]:
+) -> dict[int, tuple[float, dict[str, None]]]:
     """Memories with the sum of the ways that lead to them; a seed with many ways counts less for each."""
-    found: dict[int, _Reached] = {}
+    found: dict[int, tuple[float, dict[str, None]]] = {}
     for rows, own in zip(around, weights, strict=True):
         worth = own / (1.0 + math.log2(1 + len(rows)) / 4)
         for memory, text, is_second_hop in rows:
             weight = worth * _SECOND_HOP if is_second_hop else worth
-            if (way := found.get(memory)) is None:
-                way = found[memory] = _Reached()
+            score, statements = found.get(memory) or (0.0, {})
             if text is None:
-                way.score += weight * _MENTION
+                score += weight * _MENTION
             else:
                 said = _words_of(text) if len(text) <= _LONGEST_KEPT else content_words(text)
-                way.score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(said)))
-                way.statements[text] = None
+                score += weight * (1 + _PER_SHARED_WORD * len(terms.intersection(said)))
+                statements[text] = None
+            found[memory] = score, statements
     return found
 
 
@@ -259,10 +242,8 @@ async def links_around(
 ) -> tuple[list[Link], Mapping[str, Sequence[str]]]:
     """Links between entities and memories (IRIs), and the statements of each memory.
 
-    Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories.
-
-    Of an entity so many are read as its part of `max_statements` allows, whether it has fifty edges or fifty
-    thousand. Only memories in scope are found, and only edges that one of them states.
+    Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories. Of an entity so
+    many are read as its part of `max_statements` allows; only memories in scope, and edges that one of them states.
     """
     graph, seen_by = TenantGraph(store, scope.tenant), scope_conditions(scope)
     links: dict[Link, None] = {}
@@ -323,3 +304,126 @@ class GraphEvidence:
         )
         with reading_rows():
             return {key_of(row["memory"]): float(row["total"]) for row in rows}
+
+
+# Of a node sixteen edges that fit the word are looked at: few have more sisters, and each edge costs a recall time.
+_BOUNDS = PathBounds(edges=16, scan=500, paths=2, memories=3)
+_MOST_STARTS, _MOST_LABELS, _MOST_OF_TIME = 2, 4, 8
+# What tells of the time weighs most, what told of it in advance less, what was only said then least.
+_TOLD, _AHEAD, _SAID, _MENTIONED = 1.0, 0.8, 0.6, 0.7
+_LEAST = 0.3
+
+
+class Evidence(NamedTuple):
+    """The share of a memory in a path, in (0, 1], highest for the last step; and the path in words."""
+
+    share: float
+    statements: tuple[str, ...]
+
+
+async def along(graph: GraphStore, request: SearchRequest, *, labels: Sequence[str]) -> Mapping[int, Evidence]:
+    """The evidence, by memory, of the first walk of the question that leads anywhere; empty when there is none.
+
+    `labels` are entities that the question may name: where nobody is called as a walk's beginning is, it is one of
+    them that has all of its words.
+    """
+    question, scope = request.question, request.scope
+    chains = list(dict.fromkeys(one._replace(via=one.via[: request.path_hops]) for one in question.chains))
+    if not chains:
+        return {}
+    view = TenantGraph(graph, scope.tenant)
+    names = {name for one in chains for name in (one.seed, one.target) if name}
+    named = await view.named(sorted(names)) if names else {}
+    starts = {name: _starts(name, named[name], labels) for name in named}
+    starts[""] = [str(entity_iri(label)) for label in labels[:_MOST_LABELS]]
+    bounds = replace(
+        _BOUNDS,
+        max_hops=request.path_hops,
+        max_expansions=request.path_expansions,
+        deadline_s=request.timeout_s * request.path_time / max(1, sum(len(starts[one.seed]) for one in chains)),
+    )
+    for chain in chains:
+        if found := await _evidence_of(graph, chain, starts, question, scope, bounds):
+            return found
+        if not chain.seed and starts[""]:  # what the question names is known: it is not about the one who asks
+            break
+    return {}
+
+
+async def _evidence_of(
+    graph: GraphStore,
+    chain: Chain,
+    starts: Mapping[str, Sequence[str]],
+    question: Question,
+    scope: Scope,
+    bounds: PathBounds,
+) -> Mapping[int, Evidence]:
+    at = starts[chain.seed]
+    if chain.asks == "who":
+        evidence: dict[int, Evidence] = {}
+        for fit, one in await identities(graph, at, scope):
+            evidence.setdefault(one.memory, Evidence(fit / (1.0 + len(evidence) / 20), (one.text,)))
+        return evidence
+    if chain.asks == "temporal":
+        return await _of_time(graph, at, question, scope) if at else {}
+    is_related = chain.asks == "related"
+    during = told_ranges(question.time, question.now) if is_related else ()
+    for start, end in product(at, starts[chain.target or ""] if is_related else [None]):
+        if start == end:
+            continue
+        found = await find_path(
+            graph, scope.tenant, start, end, via=chain.via, now=question.now, bounds=bounds, scope=scope,
+            during=during,
+        )  # fmt: skip
+        if found.paths:
+            return _evidence(found.paths, scope.tenant)
+    return {}
+
+
+def _starts(name: str, called: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """The entities (IRIs) that a name means: those called so, else those of the labels that have all its words."""
+    found = list(called)
+    if not found:
+        wanted = frozenset(words(name))
+        found = [str(entity_iri(label)) for label in labels if wanted.issubset(words(label))]
+    return found[:_MOST_STARTS]
+
+
+async def _of_time(graph: GraphStore, at: Sequence[str], question: Question, scope: Scope) -> dict[int, Evidence]:
+    """What is told of the question's time, best first; of equal memories those that share more of its words."""
+    time = question.time
+    said: list[TimeRange] = [] if time.of == "told" else [(one.start, one.end) for one in time.intervals]
+    told = told_ranges(time, question.now)
+    best: dict[int, Evidence] = {}
+    begin = min((since for since, _ in told if since is not None), default=-math.inf)
+    for one in await stated_in(graph, at, scope, told=told, said=said):
+        share, statements = _SAID, (one.text,) if one.text else ()
+        if one.window is not None:
+            # "Since March" overlaps this day, too, but tells little of it.
+            was_ahead = one.said is not None and one.said < begin and not time.ahead
+            share = told_share([read_window(one.window)], told) * (_AHEAD if was_ahead else _TOLD)
+            statements = tuple(f"{text} ({shown([one.window])})" for text in statements)
+        if one.text:
+            shared = len(question.terms.intersection(content_words(one.text)))
+            share *= 0.9 + 0.1 * shared / (1 + shared)
+        else:
+            share *= _MENTIONED
+        if share >= _LEAST and (one.memory not in best or share > best[one.memory].share):
+            best[one.memory] = Evidence(share, statements)
+    ordered = sorted(best.items(), key=lambda one: (-one[1].share, str(one[0])))[:_MOST_OF_TIME]
+    return {memory: one._replace(share=round(one.share, 6)) for memory, one in ordered}
+
+
+def _evidence(paths: Sequence[Path], tenant: str) -> dict[int, Evidence]:
+    """Every memory by its best path: the last step of a path is the answer, the others lead there."""
+    found: dict[int, Evidence] = {}
+    cheapest = paths[0].cost
+    for path in paths:
+        said = tuple(step.text for step in path.steps)
+        for before_last, step in enumerate(reversed(path.steps)):
+            share = (1.0 + cheapest) / (1.0 + path.cost) / (1.0 + before_last / 10)
+            for told in step.memories:
+                key = memory_key(tenant, told.id)
+                if key not in found or share > found[key].share:
+                    found[key] = Evidence(share, said)
+    return found

@@ -1,8 +1,8 @@
 """What is read from the record itself: uses and metadata of memories, and text search while the index is away.
 
-The search finds first the memories that hold every word of the question, wherever in the scope they are: the
-inverted index finds them. Then those that hold some of the words, among the newest of the scope only, because
-Postgres ranks slowly what many rows share. Newest first bounds both, so that a table of any size costs the same."""
+The search finds first the memories that hold every word of the question, by the inverted index; then those that
+hold some, among the newest of the scope. Newest first bounds both, so that a table of any size costs the same.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ class RecordFacts:
         return await self._connections.fetch(doing, statement, [tenant, list(ids)]) if ids else []
 
 
-_MOST_WITH_EVERY_WORD = 500
-_NEWEST_FOR_SOME_WORDS = 2000
-_MOST_WORDS = 32
+_MOST_WITH_EVERY_WORD, _NEWEST_FOR_SOME_WORDS, _MOST_WORDS = 500, 2000, 32
 _AS_THEY_ARE = (
     "id", "text", "text_hash", "kind", "guessed_kind", "title", "speaker", "session_id", "user_id", "agent_id",
     "run_id", "uri",

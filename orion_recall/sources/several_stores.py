@@ -81,13 +81,10 @@ _ENDING_S = 0.05
 class SeveralStores:
     """A source over several named stores, whose hits are merged by score.
 
-    Cosines are on one scale, and so are what graphs and timelines give. BM25 is not: how much a word counts depends
-    on how many texts its own collection holds. So in the lexical source the best of every store counts as the best
-    of the first one that found any, and its others in proportion.
-
     A store that is silent is waited for until shortly before the source's own deadline, and after three such times
-    it is left alone for a while: it must not cost the others' hits. A store that is not the tenant's is neither
-    asked nor named."""
+    left alone for a while: it must not cost the others' hits. One that is not the tenant's is neither asked nor
+    named.
+    """
 
     def __init__(self, name: SourceName, stores: Mapping[str, Source]) -> None:
         self.name: SourceName = name
@@ -99,11 +96,7 @@ class SeveralStores:
         return all(breaker.is_open for breaker in self.breakers.values())
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """The best of all stores, best first.
-
-        PartialSourceError, with the hits of the others, when one does not answer, or none: the source as a whole is
-        not to be left alone for it, since another tenant has other stores.
-        """
+        """The best of all stores, best first. PartialSourceError, with the others' hits, when one is silent."""
         found: list[Sequence[Hit]] = []
         silent: dict[str, str] = {}
         tasks: dict[str, asyncio.Task[Sequence[Hit]]] = {}
@@ -124,17 +117,21 @@ class SeveralStores:
                 await asyncio.wait(unfinished, timeout=_ENDING_S)
         for name, task in tasks.items():
             breaker, now = self.breakers[name], time.monotonic()
-            is_late = task in unfinished
-            if error := _failure(name, task, request, late=is_late):
-                silent[name] = error
-            else:
+            if task in unfinished:
+                silent[name] = f"no answer within {request.timeout_s * _SHARE_OF_TIME * 1000:.0f} ms"
+                breaker.record_late(silent[name], now, is_excused=request.is_short or waited[name].is_set)
+            elif (error := task.exception()) is None:
                 found.append(task.result())
-            if error and is_late:
-                breaker.record_late(error, now, is_excused=request.is_short or waited[name].is_set)
-            elif isinstance(raised := task.exception(), SourceError | ModelError):
-                breaker.record_error(raised, now)
+                breaker.record(None, now)
+            elif isinstance(error, SourceError | ModelError):
+                silent[name] = str(error)
+                breaker.record_error(error, now)
+            elif name and isinstance(error, _UNREADABLE):
+                log.warning("the store %r gave an answer that cannot be read (%s)", name, type(error).__name__)
+                silent[name] = f"its answer cannot be read ({type(error).__name__})"
+                breaker.record(silent[name], now)
             else:
-                breaker.record(error, now)
+                raise error  # a malformed answer of the service's own store
         hits = [hit for some in (_in_proportion(found) if self.name == "lexical" else found) for hit in some]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         if not silent:
@@ -144,7 +141,10 @@ class SeveralStores:
 
 
 def _in_proportion(found: Sequence[Sequence[Hit]]) -> list[Sequence[Hit]]:
-    """Every store's hits, scaled to the best score of the first store, which is the service's own."""
+    """Every store's hits, scaled to the best score of the first store, which is the service's own.
+
+    BM25 is on no common scale: how much a word counts depends on how many texts its own collection holds.
+    """
     best = [(hits, max(hit.score for hit in hits)) for hits in found if hits]
     return [
         hits
@@ -152,18 +152,3 @@ def _in_proportion(found: Sequence[Sequence[Hit]]) -> list[Sequence[Hit]]:
         else [hit._replace(score=hit.score * best[0][1] / score) for hit in hits]
         for hits, score in best
     ]
-
-
-def _failure(store: str, task: asyncio.Task[Sequence[Hit]], request: SearchRequest, *, late: bool) -> str | None:
-    """Why a store has no hits, None when it answered. A malformed answer of the service's own store is raised."""
-    if late:
-        return f"no answer within {request.timeout_s * _SHARE_OF_TIME * 1000:.0f} ms"
-    error = task.exception()
-    if error is None:
-        return None
-    if store and isinstance(error, _UNREADABLE):
-        log.warning("the store %r gave an answer that cannot be read (%s)", store, type(error).__name__)
-        return f"its answer cannot be read ({type(error).__name__})"
-    if not isinstance(error, SourceError | ModelError):
-        raise error
-    return str(error)

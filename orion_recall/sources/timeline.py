@@ -1,13 +1,8 @@
 """The `sql_timeline` source: recent rows of a Postgres table or view, the service's own or an external one.
 
-The rows of the window are narrowed by tenant and scope, and the newest of them ranked by whether and how well
-their text matches, how recent they are in the window, and whether they are of the query's own session or node.
-Text search runs over the window only: over a whole table an OR query takes most of a second.
-
-In its SQL identifiers are quoted, everything else is a parameter. Times may be columns of times, of numbers (epoch
-seconds or milliseconds) or of text (ISO 8601, or such numbers). A pattern lets through what every Postgres can
-cast, and nothing else: text that cannot be read is no time, and never an error. Only what looks like a date is one:
-`now` and `infinity` could be cast, too.
+The rows of the window are narrowed by tenant and scope, and the newest of them ranked by their words, how recent
+they are, and whether they are of the query's own session or node. In the SQL identifiers are quoted, all else is a
+parameter. Columns of times may be text or numbers (epoch): what cannot be read is no time, and never an error.
 """
 
 from __future__ import annotations
@@ -15,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
 
 from orion_recall.errors import ScopeNotKept, SettingsError, SourceError, TransientSourceError
@@ -29,7 +25,7 @@ from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.text.small_talk import is_chatter
 from orion_recall.time_values import in_calendar
-from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
 
 log = logging.getLogger("orion_recall.sources")
 
@@ -56,7 +52,8 @@ _KINDS: Mapping[str, ColumnKind] = {
 # A view of that name in our own schema is the own one.
 CATALOGUE = """
 SELECT a.attname::text AS name, base.typname::text AS type, base.typcategory::text AS category,
-    n.nspname::text AS schema, c.relname::text AS relation,
+    quote_ident(a.attname) AS quoted, n.nspname::text AS schema,
+    quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS relation,
     c.relkind = 'v' AND c.relname = 'collapse_mirror' AND n.nspname = $2 AS is_own
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -71,52 +68,45 @@ ORDER BY a.attnum
 NamedColumns = str | Sequence[str] | Mapping[str, str]
 
 
-class TextColumn(NamedTuple):
-    """One column of the text, and the label before its value."""
-
-    column: str
-    label: str | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineTable:
     """The configured table or view: the roles of its columns.
 
     `named` has the columns that the configuration names; an empty one leaves its role out. `text` is the columns
-    that make the text, none where the configuration names none. `tenant` is whose the table is, for one without a
-    tenant column. `cited_as` is the name of a mapped store: its rows are cited under it.
+    that make the text, each with the label before its value; none where the configuration names none. `tenant` is
+    whose the table is, for one without a tenant column. `cited_as` is the name of a mapped store: its rows are
+    cited under it.
     """
 
     name: str = OWN_VIEW
     named: Mapping[str, str] = field(default_factory=dict[str, str])
-    text: tuple[TextColumn, ...] = ()
+    text: Sequence[tuple[str, str | None]] = ()
     tenant: str | None = None
     cited_as: str | None = None
-
-    def __post_init__(self) -> None:
-        quote_qualified(self.name)
-        for role, column in self.named.items():
-            if column:
-                quote_identifier(column)
-            elif role in _NEEDED:
-                raise SettingsError(f"ORION_TIMELINE_COLUMNS: the timeline needs a column for {role!r}")
-            elif role == "tenant" and self.tenant is None:
-                raise SettingsError(
-                    "ORION_TIMELINE_COLUMNS: no column holds the tenant; if the whole table belongs to one tenant, "
-                    "say which with ORION_TIMELINE_TENANT"
-                )
-        for part in self.text:
-            quote_identifier(part.column)
 
     @classmethod
     def mapped(
         cls, name: str, named: Mapping[str, NamedColumns], tenant: str | None, *, cited_as: str | None = None
     ) -> TimelineTable:
         """The table with the roles that a mapping names; `text` may be several columns, `a+b` in one string."""
+        quote_qualified(name)
         columns = {role: column for role, column in named.items() if isinstance(column, str) and role != "text"}
-        text = _text_columns(named["text"]) if "text" in named else ()
         if tenant is not None:
             columns.setdefault("tenant", "")
+        given = named.get("text", ())
+        parts = [part.strip() for part in given.split("+")] if isinstance(given, str) else given
+        pairs = parts.items() if isinstance(parts, Mapping) else ((None, one) for one in parts)
+        text = [(one, label) for label, one in pairs]
+        for role, column in (*columns.items(), *(("text", column) for column, _ in text)):
+            if column:
+                quote_identifier(column)
+            elif role in _NEEDED:
+                raise SettingsError(f"ORION_TIMELINE_COLUMNS: the timeline needs a column for {role!r}")
+            elif role == "tenant" and tenant is None:
+                raise SettingsError(
+                    "ORION_TIMELINE_COLUMNS: no column holds the tenant; if the whole table belongs to one tenant, "
+                    "say which with ORION_TIMELINE_TENANT"
+                )
         return cls(name=name, named=columns, text=text, tenant=tenant, cited_as=cited_as)
 
     @property
@@ -127,10 +117,6 @@ class TimelineTable:
     def answers_for(self, tenant: str) -> bool:
         """Whether the tenant may have rows here; yes where each row has its own tenant."""
         return self.named.get("tenant") != "" or self.tenant == tenant
-
-    def looks_for(self, role: str) -> bool:
-        """Whether a column of the role's own name has the role. In a mapped store, only a needed role."""
-        return role not in self.named and (self.cited_as is None or role in _NEEDED)
 
 
 class Column(NamedTuple):
@@ -150,7 +136,7 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineShape:
-    """The table as found in the database: the existing columns by role, and their types.
+    """The table as found in the database: the existing columns by role, those of the text as `text_0` and so on.
 
     `labels` has the label of every text column. `cited_as` is the name that its rows are cited under, None for the
     own view, whose ids are those of own memories. `source_ref` is the table as it is configured. `statements` keeps
@@ -159,20 +145,17 @@ class TimelineShape:
 
     relation: str
     columns: Mapping[str, Column]
-    text: tuple[Column, ...]
-    labels: tuple[str | None, ...]
+    labels: Mapping[str, str | None]
     cited_as: str | None
     source_ref: str
     of_one_tenant: bool
-    statements: dict[tuple[str, ...], str] = field(
-        default_factory=dict["tuple[str, ...]", str], compare=False, repr=False
-    )
+    statements: dict[tuple[str, ...], str] = field(default_factory=dict["tuple[str, ...]", str], compare=False)
 
     def column(self, role: str) -> Column:
         """The role's column. ScopeNotKept when the table has none."""
-        if role in self.columns:
-            return self.columns[role]
-        raise ScopeNotKept(self._lacks(role))
+        if role not in self.columns:
+            raise ScopeNotKept(self._lacks(role))
+        return self.columns[role]
 
     @property
     def without_tenant(self) -> str | None:
@@ -181,72 +164,74 @@ class TimelineShape:
 
     def _lacks(self, role: str) -> str:
         whose = "; say whose the table is with ORION_TIMELINE_TENANT" if role == "tenant" else ""
-        return (
-            f"the timeline {self.source_ref} has no column for {role}: it cannot keep to this query's scope{whose}"
+        what = f"the timeline {self.source_ref} has no column for {role}"
+        return f"{what}: it cannot keep to this query's scope{whose}"
+
+    def values(self) -> dict[str, str]:
+        """SQL for the value of every column: as text, but for the time, a list of tags and a text vector."""
+        sql = {role: one.as_text for role, one in self.columns.items()} | {"ts": time_sql(self.columns["ts"])}
+        for role in ("tags", "search"):
+            if role in self.columns and self.columns[role].kind in ("list", "vector"):
+                sql[role] = self.columns[role].quoted
+        return sql
+
+    def joined(self, row: Row) -> str:
+        """The text of a row, its columns a line each."""
+        if tuple(self.labels.values()) == (None,):
+            return row["text_0"] or ""
+        parts = ((row[name], label) for name, label in self.labels.items())
+        lines = (f"{label}: {text}" if label else text for text, label in parts if text and text.strip())
+        return "\n".join(lines)[:MOST_TEXT]
+
+
+def _shape_of(table: TimelineTable, catalogue: Sequence[Row]) -> TimelineShape:
+    """The table out of the rows of `CATALOGUE`; SourceError when it is not there, or lacks a column."""
+    if not table.is_of_others and not (catalogue and catalogue[0]["is_own"]):
+        schema = catalogue[0]["schema"] if catalogue else "public"
+        raise SourceError(
+            f"the view {OWN_VIEW} of this service's memories is not there: run `orion-recall migrate`, or name "
+            f"another table with its schema (ORION_TIMELINE_TABLE={schema}.{OWN_VIEW})"
         )
-
-
-def shape_of(table: TimelineTable, catalogue: Sequence[Row]) -> TimelineShape:
-    """The table with the types of its columns, out of the rows of `CATALOGUE`.
-
-    SourceError when it is not there, or lacks a column that the mapping names or that no row can do without.
-    """
-    if not catalogue and not table.is_of_others:
-        raise SourceError(_not_the_own_view("public"))
     if not catalogue:
         raise SourceError(f"there is no table or view {table.name} that this service's Postgres login can see")
     first = catalogue[0]
-    if not table.is_of_others and not first["is_own"]:
-        raise SourceError(_not_the_own_view(first["schema"]))
-    there = {row["name"]: _column(row) for row in catalogue}
-    columns = {role: column for role in TIMELINE_ROLES if (column := _playing(table, role, there))}
-    text = table.text or (TextColumn(_usual(table, "text", there)),)
+    there: dict[str, Column] = {}
+    for row in catalogue:
+        kind: ColumnKind = "list" if row["category"] == "A" else _KINDS.get(row["type"], "other")
+        there[row["name"]] = Column(row["quoted"], kind, row["type"])
+    text = table.text or [(_usual(table, "text", there), None)]
+    labels = {f"text_{place}": label for place, (_, label) in enumerate(text)}
+    named = {role: table.named.get(role) for role in TIMELINE_ROLES if role != "text"}
+    columns: dict[str, Column] = {}
+    for role, name in (*named.items(), *zip(labels, (column for column, _ in text), strict=True)):
+        if name is None and role in _NEEDED:
+            name = _usual(table, role, there)
+        if name is None:  # a column of the role's own name has the role, but in a mapped store
+            found = there.get(role) if table.cited_as is None else None
+            if found is not None and (role != "search" or found.kind == "vector"):
+                columns[role] = found
+        elif name:
+            if name not in there:
+                plays = "text" if role in labels else role
+                what = f"the timeline {table.name} has no column {name!r}, which plays {plays}"
+                raise SourceError(f"{what}; it has {_listed(there)}")
+            if role == "search" and there[name].kind != "vector":
+                raise SourceError(f"the timeline {table.name}: {name!r} for search is no tsvector")
+            columns[role] = there[name]
     return TimelineShape(
-        relation=f"{_quoted(first['schema'])}.{_quoted(first['relation'])}",
+        relation=first["relation"],
         columns=columns,
-        text=tuple(_existing(table, "text", part.column, there) for part in text),
-        labels=tuple(part.label for part in text),
+        labels=labels,
         cited_as=table.cited_as or (None if first["is_own"] else table.name),
         source_ref=table.cited_as or table.name,
         of_one_tenant=table.named.get("tenant") == "",
     )
 
 
-def _not_the_own_view(schema: str) -> str:
-    return (
-        f"the view {OWN_VIEW} of this service's memories is not there: run `orion-recall migrate`, or name another "
-        f"table with its schema (ORION_TIMELINE_TABLE={schema}.{OWN_VIEW})"
-    )
-
-
-def _playing(table: TimelineTable, role: str, there: Mapping[str, Column]) -> Column | None:
-    column = table.named.get(role)
-    if role == "text" or column == "":
-        return None
-    if column is not None:
-        found = _existing(table, role, column, there)
-        if role == "search" and found.kind != "vector":
-            raise SourceError(f"the timeline {table.name}: {column!r} for search is no tsvector")
-        return found
-    if role in _NEEDED:
-        return there[_usual(table, role, there)]
-    found = there.get(role) if table.looks_for(role) else None
-    return None if found is not None and role == "search" and found.kind != "vector" else found
-
-
-def _existing(table: TimelineTable, role: str, column: str, there: Mapping[str, Column]) -> Column:
-    if column not in there:
-        raise SourceError(
-            f"the timeline {table.name} has no column {column!r}, which plays {role}; it has {_listed(there)}"
-        )
-    return there[column]
-
-
 def _usual(table: TimelineTable, role: str, there: Mapping[str, Column]) -> str:
     names = _USUAL_NAMES.get(role, (role,))
-    for name in names:
-        if name in there:
-            return name
+    if (found := next((name for name in names if name in there), None)) is not None:
+        return found
     raise SourceError(
         f"the timeline {table.name} has no column {' or '.join(names)} to play {role}: name one of its columns "
         f"({_listed(there)}) in ORION_TIMELINE_COLUMNS, or under `columns` of the store"
@@ -254,30 +239,7 @@ def _usual(table: TimelineTable, role: str, there: Mapping[str, Column]) -> str:
 
 
 def _listed(there: Mapping[str, Column]) -> str:
-    names = list(there)
-    return ", ".join(names[:_SHOWN_COLUMNS]) + (", …" if len(names) > _SHOWN_COLUMNS else "")
-
-
-def _column(row: Row) -> Column:
-    kind: ColumnKind = "list" if row["category"] == "A" else _KINDS.get(row["type"], "other")
-    return Column(quoted=_quoted(row["name"]), kind=kind, type=row["type"])
-
-
-def _quoted(name: str) -> str:
-    # A name of the catalogue may hold anything, unlike one of a configuration.
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text_columns(columns: NamedColumns) -> tuple[TextColumn, ...]:
-    if isinstance(columns, str):
-        columns = [part.strip() for part in columns.split("+")]
-    if isinstance(columns, Mapping):
-        parts = tuple(TextColumn(column, label) for label, column in columns.items())
-    else:
-        parts = tuple(TextColumn(column) for column in columns)
-    if not any(part.column for part in parts):
-        raise SettingsError("ORION_TIMELINE_COLUMNS: the timeline needs a column for 'text'")
-    return parts
+    return ", ".join(islice(there, _SHOWN_COLUMNS)) + (", …" if len(there) > _SHOWN_COLUMNS else "")
 
 
 class TimelineSource:
@@ -291,6 +253,7 @@ class TimelineSource:
         )
         self._table, self._own_schema = table, read_address(dsn).schema
         self._shape: TimelineShape | None = None
+        self.answers_for = table.answers_for
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """The window's rows, best first; none for a tenant whose table this is not. The score is in [0, 1]."""
@@ -307,38 +270,51 @@ class TimelineSource:
             raise
         return [_hit(row, request.scope.tenant, shape) for row in rows]
 
-    def answers_for(self, tenant: str) -> bool:
-        return self._table.answers_for(tenant)
-
     async def shape(self) -> TimelineShape:
         """The table as it is in the database, looked up once. SourceError when it does not fit its mapping."""
         if self._shape is None:
             looked_up = [quote_qualified(self._table.name), self._own_schema]
-            self._shape = shape_of(self._table, await self._fetch(CATALOGUE, looked_up))
+            self._shape = _shape_of(self._table, await self._fetch(CATALOGUE, looked_up))
             if (problem := self._shape.without_tenant) is not None:
                 log.warning("%s", problem)
         return self._shape
 
     async def sample(self) -> Mapping[str, str | None]:
-        """The newest row by role, all as text, without what is searched; empty for an empty table."""
+        """The newest row by role, all as text, without what is searched; empty for an empty table.
+
+        Where times are worked out, of the first `COUNTED` rows.
+        """
         shape = await self.shape()
-        rows = await self._fetch(sample_query(shape), [])
+        values = shape.values()
+        chosen = (f"left(({sql})::text, {MOST_TEXT}) AS {name}" for name, sql in values.items() if name != "search")
+        table = shape.relation if shape.columns["ts"].kind == "time" else _first_rows(shape)
+        rows = await self._fetch(
+            f"SELECT {', '.join(chosen)} FROM {table} ORDER BY {values['ts']} DESC NULLS LAST LIMIT 1",  # noqa: S608
+            [],
+        )
         if not rows:
             return {}
-        texts = [rows[0][text_name(place)] for place in range(len(shape.text))]
-        roles = {role: rows[0][role] for role in shape.columns if role != "search"}
-        return roles | {"text": _joined(texts, shape.labels) or None}
+        roles = {role: rows[0][role] for role in values if role != "search" and role not in shape.labels}
+        return roles | {"text": shape.joined(rows[0]) or None}
 
     async def lacking(self) -> tuple[int, Mapping[str, int]]:
         """The number of rows, `COUNTED` at most, and of those never found for want of a readable role, by role."""
-        (row,) = await self._fetch(_count_query(await self.shape()), [])
-        return row["rows"], {role: row[role] for role in ("id", "ts", "text") if row[role]}
+        shape = await self.shape()
+        identity, text = _usable(shape)
+        usable = {"id": identity, "ts": f"{time_sql(shape.columns['ts'])} IS NOT NULL", "text": text}
+        counts = (f"count(*) FILTER (WHERE ({sql}) IS NOT TRUE) AS {role}" for role, sql in usable.items())
+        (row,) = await self._fetch(f"SELECT count(*) AS rows, {', '.join(counts)} FROM {_first_rows(shape)}", [])  # noqa: S608
+        return row["rows"], {role: row[role] for role in usable if row[role]}
 
     async def close(self) -> None:
         await self._connections.close()
 
     async def _fetch(self, statement: str, values: Sequence[Any]) -> Sequence[Row]:
         return await self._connections.fetch("reading the timeline", statement, values)
+
+
+def _first_rows(shape: TimelineShape) -> str:
+    return f"(SELECT * FROM {shape.relation} LIMIT {COUNTED}) AS first_rows"  # noqa: S608 (quoted)
 
 
 def unreadable_rows(total: int, lacking: Mapping[str, int]) -> str:
@@ -355,8 +331,7 @@ def _hit(row: Row, tenant: str, shape: TimelineShape) -> Hit:
 
 
 def _memory(row: Row, shape: TimelineShape) -> MemoryView:
-    text = _joined([row[text_name(place)] for place in range(len(shape.text))], shape.labels)
-    moment: datetime = row["ts"]
+    text, moment = shape.joined(row), row["ts"]
     return MemoryView(
         id=cited_id(shape.cited_as, row["id"]) if shape.cited_as else row["id"],
         text=text,
@@ -365,29 +340,19 @@ def _memory(row: Row, shape: TimelineShape) -> MemoryView:
         ts=moment.timestamp(),
         # An own memory may have been found by another source as well, and better: each hit says where it is from.
         source_ref=shape.source_ref if shape.cited_as else None,
-        tags=tags_in(row.get("tags")),
+        tags=_tags_in(row.get("tags")),
         chatter=is_chatter(text),
     )
 
 
-def _joined(texts: Sequence[str | None], labels: Sequence[str | None]) -> str:
-    if len(texts) == 1 and labels[0] is None:
-        return (texts[0] or "")[:MOST_TEXT]
-    parts = zip(texts, labels, strict=True)
-    lines = (f"{label}: {text}" if label else text for text, label in parts if text and text.strip())
-    return "\n".join(lines)[:MOST_TEXT]
-
-
-def tags_in(value: Any) -> tuple[str, ...]:
+def _tags_in(value: Any) -> tuple[str, ...]:
     """The tags of a list, of a JSON list as text, and of text with commas between them."""
     if isinstance(value, str):
         if value.lstrip().startswith(("[", "{")):
             with contextlib.suppress(ValueError, RecursionError):
-                return tags_in(json.loads(value))
+                return _tags_in(json.loads(value))
         value = [tag.strip() for tag in value.split(",")]
-    if not isinstance(value, list | tuple):
-        return ()
-    return tags_of(cast("Sequence[object]", value))
+    return tags_of(cast("Sequence[object]", value)) if isinstance(value, list | tuple) else ()
 
 
 _NEWEST = 200
@@ -434,152 +399,98 @@ def window_of(request: SearchRequest) -> tuple[float, float]:
 
 
 def timeline_query(shape: TimelineShape, request: SearchRequest) -> tuple[str, list[Any]]:
-    """The statement and its values: the window's newest rows, best first.
-
-    Raises ScopeNotKept when the scope asks for what the table has no column for.
-    """
+    """The statement and its values. ScopeNotKept when the scope asks for what the table has no column for."""
     scope, question = request.scope, request.question
     if scope.told:
         raise ScopeNotKept("a timeline cannot be searched by the times that its texts tell")
-    values: list[Any] = [_moment(moment) for moment in window_of(request)]
-    conditions = [*_narrowed(shape, request, values), *_usable(shape)]
-    time = shape.column("ts")
-    conditions += _roughly(time, values[0].timestamp(), values[1].timestamp(), values)
+    since, until = map(_moment, window_of(request))
+    values: list[Any] = [since, until]
+
+    def value(one: Any) -> str:
+        values.append(one)
+        return f"${len(values)}"
+
+    conditions = [*_narrowed(shape, scope, value), *_usable(shape)]
+    conditions += _roughly(shape.columns["ts"], since.timestamp(), until.timestamp(), value)
     # A column without a zone is read as UTC, which is the session's.
     window = ["ts >= $1::timestamptz", "ts <= $2::timestamptz"]
-    if scope.until is not None:
-        values.append(_moment(scope.until))
-        window.append(f"ts < ${len(values)}::timestamptz")
-    if scope.as_of is not None:
-        values.append(_moment(scope.as_of))
-        window.append(f"ts <= ${len(values)}::timestamptz")
-    values.append(" or ".join(sorted(question.terms)[:32]))
+    for sign, moment in (("<", scope.until), ("<=", scope.as_of)):
+        if moment is not None:
+            window.append(f"ts {sign} {value(_moment(moment))}::timestamptz")
     # In a SELECT of its own it is read once; a plan for any values would read it anew for every row, twice.
-    words = f"(SELECT websearch_to_tsquery('english', ${len(values)}))"
-    values.extend((question.session_id, question.node_id, request.limit))
-    session, node, limit = (f"${len(values) - back}" for back in (2, 1, 0))
+    words = f"(SELECT websearch_to_tsquery('english', {value(' or '.join(sorted(question.terms)[:32]))}))"
+    own = {"session_id": value(question.session_id), "node_id": value(question.node_id)}
+    limit = value(request.limit)
     parts = (*conditions, *window, words)
     if (statement := shape.statements.get(parts)) is None:
-        score = _score(words, _either(shape, session, node))
-        statement = shape.statements[parts] = _statement(shape, conditions, window, score, limit)
+        statement = shape.statements[parts] = _statement(
+            shape, conditions, window, _score(shape, words, own), limit
+        )
     return statement, values
 
 
 def _statement(
     shape: TimelineShape, conditions: Sequence[str], window: Sequence[str], score: str, limit: str
 ) -> str:
-    """SQL for the rows that the conditions hold for in the window, best first, `limit` at most."""
-    chosen, time = _chosen(shape), shape.column("ts")
+    """SQL for the window's rows, best first; nothing that is shown of one is longer than of an own memory."""
+    chosen, searched, bounded = shape.values(), list[str](), list[str]()
+    for name in chosen:
+        if name == "title" or name in shape.labels:
+            searched.append(f"left({name}, {MOST_TEXT})")
+        if name == "tags" and shape.columns[name].kind == "list":
+            first = f"SELECT left(tag::text, {MOST_NAME}) FROM unnest(tags[:{MOST_TAGS}]) AS tag"  # noqa: S608
+            bounded.append(f"ARRAY({first}) AS tags")
+        elif name not in ("ts", "search"):
+            is_text = name == "tags" or name in shape.labels
+            most = MOST_TEXT if is_text else MOST_LINE if name in ("id", "title", "uri") else MOST_NAME
+            bounded.append(f"left({name}, {most}) AS {name}")
+    vector = f"to_tsvector('english', left(concat_ws(' ', {', '.join(searched)}), {_SEARCHED_CHARACTERS}))"
     names = ", ".join(name for name in chosen if name not in ("ts", "search"))
     # OFFSET 0 keeps the planner from evaluating the pattern of a text column several times a row.
-    barrier = "" if time.kind == "time" else " OFFSET 0"
+    barrier = "" if shape.columns["ts"].kind == "time" else " OFFSET 0"
     rows = (
         f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in chosen.items())} "  # noqa: S608 (quoted)
         f"FROM {shape.relation} WHERE {' AND '.join(conditions)}{barrier}"
     )
     newest = (
-        f"SELECT {names}, ts::timestamptz AS ts, {_searched(shape)} AS searched FROM ({rows}) AS rows "  # noqa: S608
-        f"WHERE {' AND '.join(window)} ORDER BY rows.ts DESC LIMIT {_NEWEST}"
+        f"SELECT {names}, ts::timestamptz AS ts, {'search' if 'search' in chosen else vector} AS searched "  # noqa: S608
+        f"FROM ({rows}) AS rows WHERE {' AND '.join(window)} ORDER BY rows.ts DESC LIMIT {_NEWEST}"
     )
     return (
-        f"SELECT {_bounded(shape, chosen)}, ts, ({score})::float8 AS score FROM ({newest}) AS newest "  # noqa: S608 (quoted above)
+        f"SELECT {', '.join(bounded)}, ts, ({score})::float8 AS score FROM ({newest}) AS newest "  # noqa: S608 (quoted above)
         f"ORDER BY score DESC, ts DESC, id LIMIT {limit}"
     )
 
 
-def sample_query(shape: TimelineShape) -> str:
-    """SQL for the newest row with everything as text; where times are worked out, of the first `COUNTED` rows."""
-    chosen = [
-        f"left(({sql})::text, {MOST_TEXT}) AS {name}" for name, sql in _chosen(shape).items() if name != "search"
-    ]
-    rows = shape.relation if shape.column("ts").kind == "time" else _first_rows(shape)
-    return (
-        f"SELECT {', '.join(chosen)} FROM {rows} "  # noqa: S608 (quoted)
-        f"ORDER BY {time_sql(shape.column('ts'))} DESC NULLS LAST LIMIT 1"
-    )
-
-
-def _count_query(shape: TimelineShape) -> str:
-    identity, text = _usable(shape)
-    return (
-        f"SELECT count(*) AS rows, count(*) FILTER (WHERE {time_sql(shape.column('ts'))} IS NULL) AS ts, "  # noqa: S608
-        f"count(*) FILTER (WHERE ({identity}) IS NOT TRUE) AS id, "
-        f"count(*) FILTER (WHERE ({text}) IS NOT TRUE) AS text FROM {_first_rows(shape)}"
-    )
-
-
-def _first_rows(shape: TimelineShape) -> str:
-    return f"(SELECT * FROM {shape.relation} LIMIT {COUNTED}) AS first_rows"  # noqa: S608 (quoted)
-
-
-def text_name(place: int) -> str:
-    return f"text_{place}"
-
-
-def _chosen(shape: TimelineShape) -> dict[str, str]:
-    chosen = {
-        role: shape.columns[role].as_text for role in TIMELINE_ROLES if role in shape.columns and role != "ts"
-    }
-    chosen["ts"] = time_sql(shape.column("ts"))
-    for role in ("tags", "search"):
-        if role in shape.columns and shape.columns[role].kind in ("list", "vector"):
-            chosen[role] = shape.columns[role].quoted
-    return chosen | {text_name(place): column.as_text for place, column in enumerate(shape.text)}
-
-
-def _bounded(shape: TimelineShape, chosen: Mapping[str, str]) -> str:
-    """SQL for what is shown of a row, none of it longer than of an own memory."""
-    texts = {"tags", *(text_name(place) for place in range(len(shape.text)))}
-    bounded: list[str] = []
-    for name in chosen:
-        if name == "tags" and shape.columns[name].kind == "list":
-            first = f"SELECT left(tag::text, {MOST_NAME}) FROM unnest(tags[:{MOST_TAGS}]) AS tag"  # noqa: S608
-            bounded.append(f"ARRAY({first}) AS tags")
-        elif name not in ("ts", "search"):
-            most = MOST_TEXT if name in texts else MOST_LINE if name in ("id", "title", "uri") else MOST_NAME
-            bounded.append(f"left({name}, {most}) AS {name}")
-    return ", ".join(bounded)
-
-
 def _usable(shape: TimelineShape) -> tuple[str, str]:
     """SQL that holds for rows with an id, and for those with a text."""
-    texts = " OR ".join(f"left({column.as_text}, {MOST_TEXT}) ~ '[^[:space:]]'" for column in shape.text)
-    column, identity = shape.column("id"), shape.column("id").as_text
+    columns = (shape.columns[name].as_text for name in shape.labels)
+    texts = " OR ".join(f"left({column}, {MOST_TEXT}) ~ '[^[:space:]]'" for column in columns)
+    column, identity = shape.columns["id"], shape.columns["id"].as_text
     if column.kind == "number":
         return f"{column.quoted} IS NOT NULL", f"({texts})"
     return f"{identity} <> '' AND length({identity}) <= {MOST_LINE}", f"({texts})"
 
 
-def _narrowed(shape: TimelineShape, request: SearchRequest, values: list[Any]) -> Iterable[str]:
-    scope = request.scope
+def _narrowed(shape: TimelineShape, scope: Scope, value: Callable[[Any], str]) -> Iterable[str]:
     # A table of one tenant is only searched for that tenant.
-    tenant = None if shape.of_one_tenant else scope.tenant
-    ids = {
-        "tenant": tenant, "session_id": scope.session_id, "user_id": scope.user_id, "agent_id": scope.agent_id,
-        "run_id": scope.run_id,
-    }  # fmt: skip
-    for role, value in ids.items():
-        if value is not None:
-            values.append(value)
-            yield f"{shape.column(role).as_text} = ${len(values)}::text"
-    for role, wanted in (("kind", scope.kinds), ("speaker", scope.speakers)):
-        if wanted:
-            values.append(list(wanted))
-            yield f"{shape.column(role).as_text} = ANY(${len(values)}::text[])"
+    ids = {"tenant": None if shape.of_one_tenant else scope.tenant}
+    ids |= {role: getattr(scope, role) for role in ("session_id", "user_id", "agent_id", "run_id")}
+    for role, wanted in ids.items():
+        if wanted is not None:
+            yield f"{shape.column(role).as_text} = {value(wanted)}::text"
+    for role, several in (("kind", scope.kinds), ("speaker", scope.speakers)):
+        if several:
+            yield f"{shape.column(role).as_text} = ANY({value(list(several))}::text[])"
     if scope.tags:
-        column = shape.column("tags")
-        values.append(list(scope.tags))
-        yield _has_tag(column, f"${len(values)}::text[]")
-
-
-def _has_tag(column: Column, wanted: str) -> str:
-    if column.kind == "list":
-        return f"{column.quoted}{'' if column.type == '_text' else '::text[]'} && {wanted}"
-    if column.kind == "json":
-        return f"{column.quoted} ?| {wanted}"
-    # Separated by commas, or a list in JSON.
-    text = f"btrim({column.as_text}, '[] \"')"
-    return f"regexp_split_to_array({text}, '\"?[[:space:]]*,[[:space:]]*\"?') && {wanted}"
+        column, tags = shape.column("tags"), f"{value(list(scope.tags))}::text[]"
+        if column.kind == "list":
+            yield f"{column.quoted}{'' if column.type == '_text' else '::text[]'} && {tags}"
+        elif column.kind == "json":
+            yield f"{column.quoted} ?| {tags}"
+        else:  # separated by commas, or a list in JSON
+            text = f"btrim({column.as_text}, '[] \"')"
+            yield f"regexp_split_to_array({text}, '\"?[[:space:]]*,[[:space:]]*\"?') && {tags}"
 
 
 def time_sql(column: Column) -> str:
@@ -605,28 +516,30 @@ def _epoch(number: str) -> str:
     )
 
 
-def _roughly(column: Column, since: float, until: float, values: list[Any]) -> Iterable[str]:
+def _roughly(column: Column, since: float, until: float, value: Callable[[Any], str]) -> Iterable[str]:
     """SQL that holds for all of the window and little besides, and that an index on the column can serve."""
-
-    def value(one: str | int) -> str:
-        values.append(one)
-        return f"${len(values)}::{'text' if isinstance(one, str) else 'bigint'}"
-
     if column.kind == "number":
         low, high = int(since), int(until) + 1
-        milliseconds = f"{value(max(low * 1000, _MILLISECONDS))} AND {value(high * 1000)}"
-        yield f"({column.quoted} BETWEEN {value(low)} AND {value(high)} OR {column.quoted} BETWEEN {milliseconds})"
+        ranges = ((max(low * 1000, _MILLISECONDS), high * 1000), (low, high))
+        parts = [
+            f"{column.quoted} BETWEEN {value(least)}::bigint AND {value(most)}::bigint" for least, most in ranges
+        ]
+        yield f"({' OR '.join(parts)})"
     elif column.kind == "text" and since < 10**9:
         # Of numbers of several lengths the order as text is not that of their values.
-        yield f"{column.quoted} >= {value('0')}"
+        yield f"{column.quoted} >= {value('0')}::text"
     elif column.kind == "text":
         # ISO 8601 sorts by time, up to the zone. The seconds are the first ten digits of milliseconds, too.
-        ranges = ((_day(since - _ZONE_S), _day(until + _ZONE_S + _DAY_S)), (str(int(since)), str(int(until) + 1)))
-        parts = [f"{column.quoted} >= {value(low)} AND {column.quoted} < {value(high)}" for low, high in ranges]
+        days = (f"{_moment(day):%Y-%m-%d}" for day in (since - _ZONE_S, until + _ZONE_S + _DAY_S))
+        ranges = (tuple(days), (str(int(since)), str(int(until) + 1)))
+        parts = [
+            f"{column.quoted} >= {value(low)}::text AND {column.quoted} < {value(high)}::text"
+            for low, high in ranges
+        ]
         yield f"({' OR '.join(parts)})"
 
 
-def _score(words: str, own: str) -> str:
+def _score(shape: TimelineShape, words: str, own: Mapping[str, str]) -> str:
     """SQL in [0, 1]: half for sharing a word at all, so that no row is ahead of one that does by being newer."""
     recency = (
         "coalesce(extract(epoch FROM ts - $1::timestamptz) "
@@ -635,28 +548,11 @@ def _score(words: str, own: str) -> str:
     matched = f"coalesce((searched @@ {words})::int, 0)"
     # What shares no word has no rank: it is not worked out.
     rank = f"CASE WHEN searched @@ {words} THEN ts_rank_cd(searched, {words}, 32) ELSE 0 END"
-    return f"0.5 * {matched} + 0.2 * ({rank}) + 0.2 * {recency} + 0.1 * {own}"
-
-
-def _either(shape: TimelineShape, session: str, node: str) -> str:
-    """SQL that is 1 when the row is of the query's session or node, else 0; both parameters are always used."""
-    parts = [
+    either = " OR ".join(
         f"coalesce({role} = {value}::text, false)" if role in shape.columns else f"{value}::text = ''"
-        for role, value in (("session_id", session), ("node_id", node))
-    ]
-    return f"(CASE WHEN {' OR '.join(parts)} THEN 1 ELSE 0 END)"
-
-
-def _searched(shape: TimelineShape) -> str:
-    if "search" in shape.columns:
-        return "search"
-    names = [*(["title"] if "title" in shape.columns else []), *(text_name(n) for n in range(len(shape.text)))]
-    names = [f"left({name}, {MOST_TEXT})" for name in names]
-    return f"to_tsvector('english', left(concat_ws(' ', {', '.join(names)}), {_SEARCHED_CHARACTERS}))"
-
-
-def _day(seconds: float) -> str:
-    return f"{_moment(seconds):%Y-%m-%d}"
+        for role, value in own.items()
+    )
+    return f"0.5 * {matched} + 0.2 * ({rank}) + 0.2 * {recency} + 0.1 * (CASE WHEN {either} THEN 1 ELSE 0 END)"
 
 
 def _moment(seconds: float) -> datetime:

@@ -1,16 +1,28 @@
-"""The `vector` and `lexical` sources, two searches of one index, query expansion, and late interaction in it."""
+"""The `vector` and `lexical` sources, two searches of one index, query expansion, and late interaction in it.
+
+What a source reads elsewhere comes without vectors: `TextVectors` compares it with a question as the index compares
+its own memories.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from orion_recall.errors import SourceError
 from orion_recall.index.metadata import NO_TOKENS
 from orion_recall.interfaces import LexicalIndex, PassageIndex, TokenIndex, VectorIndex
+from orion_recall.models.batching import Vector
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
-from orion_recall.models.token_space import TokenVectors
+from orion_recall.models.token_space import Tokens, TokenVectors, token_space_of
 from orion_recall.sources.hits import whole
 from orion_recall.text.normal import without_possessive, words
 from orion_recall.text.passages import FIRST_PASSAGES
@@ -86,11 +98,7 @@ def _hits(found: Iterable[tuple[int, float]]) -> list[Hit]:
 
 
 def _certain(hits: Sequence[tuple[int, float]], asked: int) -> Sequence[tuple[int, float]]:
-    """The hits without the last ones of equal score where more of that score may have been left out.
-
-    Which of them an engine finds is chance, and the same question would not always get the same answer. They stay
-    where most hits have that score.
-    """
+    """The hits without the last ones of equal score, unless most have it: it is chance which are found."""
     if len(hits) < asked:
         return hits
     last = hits[-1][1]
@@ -130,8 +138,86 @@ class NearestPassages:
         self._index, self._embedder = index, embedder
 
     async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
-        """Of the memories of these keys those whose nearest passage is not the first, with its number.
-
-        SourceError, ModelError when they cannot be had.
-        """
+        """Of the memories of these keys those whose nearest passage is not the first, with its number."""
         return await self._index.nearest_passages(await vector_of(question, self._embedder), tenant, keys)
+
+
+MOST_KEPT = 1024
+"""Texts. One of 40 tokens takes 8.5 KB, the longest 50 KB: 9 MB together as a rule, 51 MB at the most."""
+# What has been embedded when the time is up is kept: a batch is lost, and not all of them.
+_AT_ONCE = 8
+
+_Half = npt.NDArray[np.float16]
+
+
+class Nearness(NamedTuple):
+    """Similarity of a text to a question: cosine, and the sum of its words' best matches, if it has tokens."""
+
+    cosine: float
+    late_interaction: float | None
+
+
+class _Kept(NamedTuple):
+    vector: _Half
+    tokens: _Half | None
+
+
+class TextVectors:
+    """A cache of the vectors of the latest `most_kept` compared texts."""
+
+    def __init__(self, embedder: Embedder, *, most_kept: int = MOST_KEPT) -> None:
+        self._embedder, self._most_kept = embedder, most_kept
+        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        # Two recalls that find the same text embed it once.
+        self._embedding = asyncio.Lock()
+
+    async def embed(self, texts: Iterable[str]) -> None:
+        """Embed the texts that are not cached, a few at a time; a cancelled call keeps those it has. ModelError."""
+        by_key = {_key(text): text for text in texts}
+        for key in filter(self._kept.__contains__, by_key):
+            self._kept.move_to_end(key)
+        if by_key.keys() <= self._kept.keys():
+            return
+        async with self._embedding:
+            missing = [key for key in by_key if key not in self._kept]
+            for start in range(0, len(missing), _AT_ONCE):
+                some = missing[start : start + _AT_ONCE]
+                for key, made in zip(some, await self._made([by_key[key] for key in some]), strict=True):
+                    self._kept[key] = made
+                while len(self._kept) > self._most_kept:
+                    self._kept.popitem(last=False)
+
+    async def nearness(self, question: Question, texts: Sequence[str]) -> list[Nearness | None]:
+        """The nearness of each text, in their order; None for a text that is not cached. ModelError."""
+        direction = np.asarray(await vector_of(question, self._embedder), dtype=np.float32)
+        embedder = self._by_tokens
+        words = await embedder.query_tokens(question.dense_text) if embedder is not None else None
+        kept = [self._kept.get(_key(text)) for text in texts]
+        return [None if one is None else _compared(one, direction, words) for one in kept]
+
+    async def _made(self, texts: Sequence[str]) -> list[_Kept]:
+        if (embedder := self._by_tokens) is None:
+            vectors = await self._embedder.embed_documents(texts)
+            return [_Kept(vector.astype(np.float16), None) for vector in vectors]
+        vectors, tokens = await embedder.documents_with_tokens(texts)
+        return [
+            _Kept(vector.astype(np.float16), theirs.astype(np.float16))
+            for vector, theirs in zip(vectors, tokens, strict=True)
+        ]
+
+    @property
+    def _by_tokens(self) -> TokenVectors | None:
+        """The embedder, where it gives vectors of tokens."""
+        embedder = self._embedder
+        return embedder if isinstance(embedder, TokenVectors) and token_space_of(embedder) else None
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
+
+
+def _compared(kept: _Kept, direction: Vector, words: Tokens | None) -> Nearness:
+    cosine = float(kept.vector.astype(np.float32) @ direction)
+    if words is None or not len(words) or kept.tokens is None:
+        return Nearness(cosine, None)
+    return Nearness(cosine, float((words @ kept.tokens.astype(np.float32).T).max(axis=1).sum()))

@@ -54,10 +54,7 @@ class _Point(NamedTuple):
 
 
 def clock_after(text: str, place: int, *, pm_until: int = 0) -> Clock | None:
-    """The clock time that follows there, with the words that lead to it.
-
-    A bare number is one only after "at" and the like. Hours up to `pm_until` are of the afternoon or evening.
-    """
+    """The clock time that follows, with the words that lead to it. Hours up to `pm_until` are of the afternoon."""
     lead = _LEAD.match(text, place)
     assert lead is not None  # it may be empty
     is_led = lead["led"] is not None
@@ -110,10 +107,10 @@ def _point(text: str, place: int, pm_until: int) -> _Point | None:
         return None if named is None else _Point(named * 60 % _MINUTES, after, half_told=True)
     if match["word"]:
         half, word = match["word_half"], _HOURS.get(match["word"].casefold())
-        sure = match["word_sure"] is not None
         if word is None:
             return None
-        return _Point(_hour(word, half, afternoon) * 60, after, sure=sure, half_told=half is not None)
+        is_sure = match["word_sure"] is not None
+        return _Point(_hour(word, half, afternoon) * 60, after, sure=is_sure, half_told=half is not None)
     half, minute, sure = match["half_day"], match["minute"], match["sure"] is not None
     hour = _hour(int(match["hour"]), half, pm_until if minute or sure else afternoon)
     minutes = hour * 60 + int(minute or 0)

@@ -36,10 +36,7 @@ def choice(read: Reading, modifier: str) -> str:
 
 
 def year_told(read: Reading, place: int) -> tuple[int, int] | None:
-    """The year that words after a month, a date or a holiday say, and the place after them.
-
-    "2022", "of 2022", ", 2022", "last year", "two years ago".
-    """
+    """The year after a month, date or holiday ("2022", ", 2022", "two years ago"), and the place after it."""
     place = read.skip(place, "of", "in", ",", "the", ".")
     word = read.word(place)
     if _YEAR.fullmatch(word):
@@ -149,9 +146,8 @@ def _day_numbers(read: Reading, place: int) -> tuple[int, int, int] | None:
     if not first:
         return None
     other = _DAY_NUMBER.fullmatch(read.word(after + 1)) if read.word(after) in _TO else None
-    return (
-        (first, int(other[1]), after + 2) if other is not None and int(other[1]) >= first else (first, first, after)
-    )
+    is_range = other is not None and int(other[1]) >= first
+    return (first, int(other[1]), after + 2) if other is not None and is_range else (first, first, after)
 
 
 def _days(read: Reading, after: int, month: int, first: int, last: int) -> Period | None:
@@ -178,25 +174,20 @@ def _month_days(month: int, first: int, last: int, year: int) -> Span | None:
 
 
 def _day_alone(read: Reading, place: int) -> Period | None:
-    """ "on the 15th", "the 15th and the 16th": the latest such day that has begun, or the next."""
-    match = ORDINAL_DAY.fullmatch(read.word(place))
-    if match is None or not _is_a_day(read, place):
-        return None
-    day = nearest(numbered_days(read.now, int(match[1])), read.now, ahead=read.future)
-    return None if day is None else Period(whole_days(day), place + 1, "day", "date", year_told=False)
-
-
-def _is_a_day(read: Reading, place: int) -> bool:
-    """Of an ordinal number: "on the 15th", "the 15th and 16th", "the 15th and the 16th", at the end of a clause."""
-    following = read.word(place + 1)
+    """ "on the 15th", "the 15th and the 16th", at the end of a clause: the latest that has begun, or the next."""
+    match, following = ORDINAL_DAY.fullmatch(read.word(place)), read.word(place + 1)
     other = read.word(place + 3 if read.word(place + 2) == "the" else place + 2)
-    pair = following == "and" and ORDINAL_DAY.fullmatch(other) is not None
-    if following not in ("", ",", ".", "?", "!") and not pair:
-        return False
+    is_pair = following == "and" and ORDINAL_DAY.fullmatch(other) is not None
+    if match is None or not (is_pair or following in ("", ",", ".", "?", "!")):
+        return None
     before = place - 2 if read.word(place - 1) == "the" else place - 1
-    if before < place - 1 and read.word(before) in ("on", "of", "since", "until", "by", ",", "for"):
-        return not pair or read.word(before) != "of"
-    return read.word(before) == "and" and ORDINAL_DAY.fullmatch(read.word(before - 1)) is not None
+    lead = read.word(before)
+    if before == place - 2 and lead in ("on", "of", "since", "until", "by", ",", "for"):
+        is_a_day = not is_pair or lead != "of"
+    else:
+        is_a_day = lead == "and" and ORDINAL_DAY.fullmatch(read.word(before - 1)) is not None
+    day = nearest(numbered_days(read.now, int(match[1])), read.now, ahead=read.future) if is_a_day else None
+    return None if day is None else Period(whole_days(day), place + 1, "day", "date", year_told=False)
 
 
 def numbered_days(now: datetime, number: int) -> list[datetime]:
@@ -209,6 +200,5 @@ def numbered_days(now: datetime, number: int) -> list[datetime]:
 def nearest(days: Sequence[datetime], now: datetime, *, ahead: bool) -> datetime | None:
     """Of days in their order the first that is not over, or the last that has begun."""
     today = day_of(now)
-    if ahead:
-        return next((day for day in days if day >= today), None)
-    return next((day for day in reversed(days) if day <= today), None)
+    fitting = (day for day in days if day >= today) if ahead else (day for day in reversed(days) if day <= today)
+    return next(fitting, None)

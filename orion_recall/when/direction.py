@@ -1,7 +1,6 @@
-"""Direction of a time in a statement: its clause tells of what is over, or of what lies ahead.
+"""Direction of a time in a statement: the nearest verb says whether it is over or lies ahead.
 
-The nearest verb decides: "I have the dentist on Tuesday" looks ahead, "on Tuesday I ran" back. Of verbs of
-arranging ("booked", "moved") a time before the verb is when that was done, a time after it is what was arranged.
+Of verbs of arranging ("booked", "moved") a time before the verb is when that was done, one after it is arranged.
 """
 
 from __future__ import annotations
@@ -76,10 +75,7 @@ _Sort = Literal["past", "ahead", "arranged", "perhaps"]
 
 
 def direction(words: Sequence[str], first: int, after: int) -> Direction | None:
-    """What the clause of the words from `first` up to `after` tells of; None where no verb says.
-
-    At most 40 words on both sides are read.
-    """
+    """What the clause of the words from `first` up to `after` tells of; None where no verb near them says."""
     lead = words[first - 2] if first > 1 and words[first - 1] == "the" else words[first - 1] if first else ""
     best: tuple[float, Direction | None] = math.inf, None
     before, behind = range(first - 1, max(-1, first - _READ_BACK), -1), range(after, len(words))[:_READ_BACK]

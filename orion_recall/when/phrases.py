@@ -7,22 +7,9 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from orion_recall.when import calendar
 from orion_recall.when import vocabulary as vocab
-from orion_recall.when.calendar import (
-    DAY,
-    WEEK,
-    Span,
-    day_of,
-    holiday,
-    months,
-    nth_weekday,
-    season,
-    shifted,
-    third,
-    unit_of,
-    whole_days,
-    years,
-)
+from orion_recall.when.calendar import DAY, WEEK, Span, day_of, months, season, shifted, third, unit_of, whole_days
 from orion_recall.when.dates import choice, day_of_month, numbered, of_year, quarter, year_told
 from orion_recall.when.reading import Duration, Period, Reading, duration
 from orion_recall.when.vocabulary import DAYS, MODIFIERS, MONTHS, PARTS, UNITS, WEEKDAYS
@@ -49,8 +36,11 @@ def period(read: Reading, place: int, depth: int = 0) -> Period | None:
         return None
     if read.word(place) == "the":
         place += 1
-        if read.word(place - 2) in _ROLLING_AFTER and (found := _rolling_unit(read, place)) is not None:
-            return found
+        way, unit = MODIFIERS.get(read.word(place)), read.word(place + 1)
+        is_rolling = read.word(place - 2) in _ROLLING_AFTER and read.word(place + 2) not in _NOT_ROLLING_BEFORE
+        if way and is_rolling and _is_unit(unit) and unit != "weekend":
+            # "In the last year" is the year up to now, "in the next month" the month from now on.
+            return _up_to_now(read, Duration(1, 1, unit, place + 2), ahead=way > 0)
     word = read.word(place)
     if word not in vocab.BEGINNINGS and not (word[:1].isdigit() or word[:1] == "'"):
         return None
@@ -58,16 +48,14 @@ def period(read: Reading, place: int, depth: int = 0) -> Period | None:
         _before_last(read, place)
         or _nth(read, place)
         or _beside(read, place, depth)
-        or _unit_with(read, place, depth)
+        or _of_a_day(read, place, depth)
         or _edge(read, place)
         or _day(read, place)
-        or _part_of(read, place, depth)
         or _rolling(read, place)
         or _modified(read, place)
         or _ago(read, place)
         or _by_name(read, place)
-        or _weekend(read, place)
-        or _own_unit(read, place)
+        or _own(read, place)
     )
     if found is not None and found.grain == "day" and read.word(found.after) in PARTS:
         return _cut(found, read.word(found.after))._replace(after=found.after + 1)
@@ -92,14 +80,10 @@ def _holiday(read: Reading, place: int, modifier: str) -> Period | None:
         *begin, end = read.words[place : place + len(name)]
         is_said = (*begin, end.removesuffix("'s")) == (*name[:-1], name[-1].removesuffix("'s"))
         if is_said and (name != ("may", "day") or read.capital(place)):
-            return of_year(read, place + len(name), partial(holiday, name), "day", modifier)
+            return of_year(read, place + len(name), partial(calendar.holiday, name), "day", modifier)
     if word == "holidays" and read.word(place - 1) == "the" and read.word(place - 2) in _SEASON_AFTER_THE:
-        return of_year(read, place + 1, _holidays, "holidays", modifier)
+        return of_year(read, place + 1, lambda year: whole_days(datetime(year, 12, 20), 14), word, modifier)
     return None
-
-
-def _holidays(year: int) -> Span:
-    return Span(datetime(year, 12, 20), datetime(year + 1, 1, 3))
 
 
 def _month(read: Reading, place: int, modifier: str) -> Period | None:
@@ -194,14 +178,14 @@ def _nth(read: Reading, place: int) -> Period | None:
         return None
     unit, after = read.word(place + 1), place + 2
     if unit == "quarter" and 1 <= count <= 4:
-        return of_year(read, after, partial(quarter, count), "quarter")
+        return of_year(read, after, partial(quarter, count), unit)
     if read.word(after) not in ("of", "in") or (of := _whole(read, after + 1)) is None:
         return None
     span, grain = of.span, unit
     if unit in WEEKDAYS:
-        part, grain = whole_days(nth_weekday(span, WEEKDAYS[unit], count)), "day"
+        part, grain = whole_days(calendar.nth_weekday(span, WEEKDAYS[unit], count)), "day"
     elif unit == "weekend":
-        part = whole_days(nth_weekday(span, 5, count), 2)
+        part = whole_days(calendar.nth_weekday(span, 5, count), 2)
     elif unit in ("week", "day"):
         size = WEEK if unit == "week" else DAY
         start = span.start + size * (count - 1) if count > 0 else span.end - size
@@ -237,14 +221,6 @@ def _beside_now(read: Reading, unit: str, count: int) -> Period:
         return Period(whole_days(today + 2 * WEEK * count, 14), 0, unit)
     span = unit_of(read.now, unit).moved(WEEK * count) if unit == "weekend" else None
     return Period(span or unit_of(shifted(read.now, unit, count), unit), 0, unit)
-
-
-def _rolling_unit(read: Reading, place: int) -> Period | None:
-    """After "in the" and the like: "last year" is the year up to now, "next month" the month from now on."""
-    way, unit = MODIFIERS.get(read.word(place)), read.word(place + 1)
-    if not way or not _is_unit(unit) or unit == "weekend" or read.word(place + 2) in _NOT_ROLLING_BEFORE:
-        return None
-    return _up_to_now(read, Duration(1, 1, unit, place + 2), ahead=way > 0)
 
 
 def _rolling(read: Reading, place: int) -> Period | None:
@@ -295,21 +271,16 @@ def _weekend_beside(read: Reading, *, ahead: bool) -> Span:
     return span if span.end <= read.now else span.moved(-WEEK)
 
 
-def _weekend(read: Reading, place: int) -> Period | None:
-    """ "over the weekend", "my weekend": the latest that has begun, or with a future word the first not over."""
-    before = read.word(place - 1)
-    is_led = before in _OWN or (before == "the" and read.word(place - 2) in _OVER)
-    if read.word(place) != "weekend" or not is_led:
-        return None
-    span = unit_of(read.now, "weekend")
-    return Period(span.moved(-WEEK) if not read.future and span.start > read.now else span, place + 1, "weekend")
+def _own(read: Reading, place: int) -> Period | None:
+    """ "over the weekend", "my weekend": the latest that has begun, or with a future word the first not over.
 
-
-def _own_unit(read: Reading, place: int) -> Period | None:
-    """ "How was my week?", "what does my day look like?": the one of now; not "my week in Rome"."""
-    unit = read.word(place)
-    is_own = read.word(place - 1) in _OWN and read.word(place + 1) in _AFTER_OWN
-    if unit not in ("day", "week", "month", "year") or not is_own:
+    "How was my week?", "what does my day look like?": the one of now; not "my week in Rome".
+    """
+    unit, before, is_own = read.word(place), read.word(place - 1), read.word(place - 1) in _OWN
+    if unit == "weekend" and (is_own or (before == "the" and read.word(place - 2) in _OVER)):
+        span = unit_of(read.now, unit)
+        return Period(span.moved(-WEEK) if not read.future and span.start > read.now else span, place + 1, unit)
+    if unit not in ("day", "week", "month", "year") or not is_own or read.word(place + 1) not in _AFTER_OWN:
         return None
     return Period(unit_of(read.now, unit), place + 1, unit)
 
@@ -350,7 +321,7 @@ def _counted(read: Reading, counted: Duration, *, back: bool) -> Span:
     first, last = sorted(shifted(today, unit, sign * count) for count in (least, most))
     if unit in ("year", "decade", "century"):
         slack = 0 if unit == "year" else 1
-        return years(first.year - slack, last.year - first.year + 1 + 2 * slack)
+        return calendar.years(first.year - slack, last.year - first.year + 1 + 2 * slack)
     around = {"day": 0, "week": 3, "fortnight": 3, "month": 15, "quarter": 45}[unit]
     return Span(first - DAY * around, last + DAY * (around + 1))
 
@@ -380,24 +351,17 @@ def _day(read: Reading, place: int) -> Period | None:
     return _whole_day(today + DAY * DAYS[word], place + 1) if word in DAYS else None
 
 
-def _part_of(read: Reading, place: int, depth: int) -> Period | None:
-    """ "morning of 7 July", "evening of that" is none."""
-    part = read.word(place)
-    if part not in PARTS or read.word(place + 1) not in ("of", "on"):
+def _of_a_day(read: Reading, place: int, depth: int) -> Period | None:
+    """ "morning of 7 July"; "week of October 12th", "weekend of 14 November": the one that the day is in."""
+    unit, link = read.word(place), read.word(place + 1)
+    if link != "of" and not (link == "on" and unit in PARTS):
         return None
-    found = period(read, place + 2, depth + 1)
-    return _cut(found, part) if found is not None and found.grain == "day" else None
-
-
-def _unit_with(read: Reading, place: int, depth: int) -> Period | None:
-    """ "week of October 12th", "weekend of 14 November": the one that the day is in."""
-    unit = read.word(place)
-    if unit not in ("week", "weekend", "month", "year") or read.word(place + 1) != "of":
+    if unit not in PARTS and unit not in ("week", "weekend", "month", "year"):
         return None
     found = period(read, place + 2, depth + 1)
     if found is None or found.grain != "day":
         return None
-    return found._replace(span=unit_of(found.span.start, unit), grain=unit)
+    return _cut(found, unit) if unit in PARTS else found._replace(span=unit_of(found.span.start, unit), grain=unit)
 
 
 def _before_last(read: Reading, place: int) -> Period | None:
@@ -410,8 +374,9 @@ def _before_last(read: Reading, place: int) -> Period | None:
         return _cut(_whole_day(day_of(read.now) - 2 * DAY, after), "night")
     if unit in WEEKDAYS:
         found = _by_name(read, place, "last" if count < 0 else "next")
-        way = WEEK if count > 0 else -WEEK
-        return found._replace(span=found.span.moved(way), after=after) if found is not None else None
+        return (
+            found._replace(span=found.span.moved(WEEK * (count // 2)), after=after) if found is not None else None
+        )
     unit = UNITS.get(unit, "day")
     return None if unit in (*_HOURS, "day") else _beside_now(read, unit, count)._replace(after=after)
 
@@ -429,38 +394,36 @@ def _beside(read: Reading, place: int, depth: int) -> Period | None:
         way, after = -1, after + 1
     if way is None or (anchor := period(read, after + 1, depth + 1)) is None:
         return None
-    if counted is not None:
+    if counted is None:
+        span = _next_to(anchor.span, unit, back=way < 0)
+    else:
         base = anchor.span.start if way < 0 else anchor.span.end - DAY
         if anchor.grain == "day":  # of a holiday of several days that in the middle
             base = anchor.span.start + DAY * ((anchor.span.end - anchor.span.start).days // 2)
         span = _counted(read.at(base, future=False), counted, back=way < 0)
-    else:
-        span = _next_to(anchor.span, unit, back=way < 0)
     grain = "part" if counted is None and unit in PARTS else "day" if span.end - span.start == DAY else "days"
     return Period(span, anchor.after, grain, anchor.kind, anchor.year_told)
 
 
 def _next_to(anchor: Span, unit: str, *, back: bool) -> Span:
     """The weekday, part of a day, weekend or unit that is next before or after a span."""
+    day = anchor.start - DAY if back else anchor.end
     if unit in PARTS:
-        day = day_of(anchor.start - DAY if back else anchor.end)
-        return _cut(_whole_day(day, 0), unit).span
+        return _cut(_whole_day(day_of(day), 0), unit).span
     if unit in WEEKDAYS:
-        if back:
-            eve = anchor.start - DAY
-            return whole_days(eve - DAY * ((eve.weekday() - WEEKDAYS[unit]) % 7))
-        return whole_days(anchor.end + DAY * ((WEEKDAYS[unit] - anchor.end.weekday()) % 7))
+        away = WEEKDAYS[unit] - day.weekday()
+        return whole_days(day - DAY * (-away % 7) if back else day + DAY * (away % 7))
     unit = UNITS[unit]
     if unit == "weekend":
         found = unit_of(anchor.start if back else anchor.end, unit)
-        while back and found.end > anchor.start:
-            found = found.moved(-WEEK)
-        while not back and found.start < anchor.end:
-            found = found.moved(WEEK)
-        return found
-    if back:
-        return Span(shifted(anchor.start, unit, -1), anchor.start)
-    return Span(anchor.end, shifted(anchor.end, unit, 1))
+        if back:
+            return found if found.end <= anchor.start else found.moved(-WEEK)
+        return found if found.start >= anchor.end else found.moved(WEEK)
+    return (
+        Span(shifted(anchor.start, unit, -1), anchor.start)
+        if back
+        else Span(anchor.end, shifted(anchor.end, unit, 1))
+    )
 
 
 def _edge(read: Reading, place: int) -> Period | None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
-from orion_recall.time_values import TimeOf
+from orion_recall.time_values import TimeKind, TimeOf
 from orion_recall.when import vocabulary as vocab
 from orion_recall.when.calendar import Span
 
@@ -35,7 +35,7 @@ class Period(NamedTuple):
     span: Span
     after: int
     grain: str
-    kind: str = "relative"
+    kind: TimeKind = "relative"
     year_told: bool = True
 
 
@@ -97,14 +97,15 @@ class Reading:
         """The same words, read at another time."""
         return self if now is self.now and future is self.future else replace(self, now=now, future=future)
 
+    def instant(self, moment: datetime) -> float:
+        """Epoch seconds of a time of the local clock; one that is skipped in spring is told by the clock before."""
+        return moment.replace(tzinfo=self.zone).astimezone(UTC).timestamp()
+
     def minutes_ago(self, least: float, most: float) -> Span:
         """By the clock that does not jump: from `most` minutes ago to `least` minutes ago."""
         now = self.now.replace(tzinfo=self.zone).astimezone(UTC)
-        start, end = (
-            (now - timedelta(minutes=minutes)).astimezone(self.zone).replace(tzinfo=None)
-            for minutes in (most, least)
-        )
-        return Span(start, end)
+        moments = (now - timedelta(minutes=minutes) for minutes in (most, least))
+        return Span(*(moment.astimezone(self.zone).replace(tzinfo=None) for moment in moments))
 
 
 def reading(
@@ -263,13 +264,9 @@ def is_about_talk(words: Sequence[str]) -> bool:
     for place, word in enumerate(words):
         if word not in vocab.TALK_VERBS:
             continue
-        if words[place + 1 : place + 2] in (["me"], ["us"]) and _is_an_order(words, place):
-            continue
-        return True
+        before = [word for word in words[:place] if word.isalpha() and word not in _OPENING]
+        # An order to the one asked: "tell me", "can you remind us".
+        is_order = not before or before[-1] in ("you", "to") or before[-2:-1] in (["can"], ["could"])
+        if not is_order or words[place + 1 : place + 2] not in (["me"], ["us"]):
+            return True
     return False
-
-
-def _is_an_order(words: Sequence[str], place: int) -> bool:
-    """Whether the verb is an order to the one asked: "tell me", "can you remind us"."""
-    before = [word for word in words[:place] if word.isalpha() and word not in _OPENING]
-    return not before or before[-1] in ("you", "to") or before[-2:-1] in (["can"], ["could"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from orion_recall.time_values import TimeKind
@@ -165,21 +165,15 @@ def _at(read: Reading, place: int) -> _Named | None:
     ranging = read.word(one.after) in RANGING and one.grain in ("day", "month", "year", "quarter")
     if ranging and (both := _from_to(read, place - 1, first=one)) is not None:
         return both
-    kind: TimeKind = "date" if one.kind == "date" else "relative" if one.kind == "relative" else "period"
-    return _Named(one.span.start, one.span.end, kind, place, one.after, one)
+    return _Named(one.span.start, one.span.end, one.kind, place, one.after, one)
 
 
 def _opened(read: Reading, link: str, place: int, one: Period) -> _Named:
-    start: datetime | None = None
-    end: datetime | None = None
-    if link == "since":
-        start = one.span.start
-    elif link in ("after", "following"):
-        start = one.span.end
-    else:
-        end = one.span.start if link == "before" else one.span.end
-        if read.future and end > read.now:
-            start = day_of(read.now)  # "what is due by Friday": what is over is due no more
+    if link in ("since", "after", "following"):
+        return _Named(one.span.start if link == "since" else one.span.end, None, "open", place, one.after)
+    end = one.span.start if link == "before" else one.span.end
+    # "What is due by Friday": what is over is due no more.
+    start = day_of(read.now) if read.future and end > read.now else None
     return _Named(start, end, "open", place, one.after)
 
 
@@ -219,22 +213,11 @@ def _from_a_number(read: Reading, place: int) -> _Named | None:
 
 def _interval(read: Reading, one: _Named) -> Interval | None:
     try:
-        start, end = _instant(one.start, read.zone), _instant(one.end, read.zone)
+        start, end = (None if moment is None else read.instant(moment) for moment in (one.start, one.end))
     except (ValueError, OverflowError):  # beyond the calendar in UTC
         return None
     if start is not None and end is not None and end <= start:
         end = start + timedelta(days=1).total_seconds()  # a day that a zone's calendar left out
-    return Interval(
-        start=start,
-        end=end,
-        kind=one.kind,
-        words=read.said(one.first, one.after),
-        exact=one.period is not None
-        and one.period.grain in ("day", "part", "hour")
-        and read.word(one.after - 1) not in _COUNTED,
-    )
-
-
-def _instant(moment: datetime | None, zone: tzinfo) -> float | None:
-    """Epoch seconds of a wall clock's time; one that is skipped in spring is told by the clock before."""
-    return None if moment is None else moment.replace(tzinfo=zone).astimezone(UTC).timestamp()
+    is_day = one.period is not None and one.period.grain in ("day", "part", "hour")
+    exact, words = is_day and read.word(one.after - 1) not in _COUNTED, read.said(one.first, one.after)
+    return Interval(start=start, end=end, kind=one.kind, words=words, exact=exact)

@@ -38,10 +38,7 @@ _WITH_CONTEXT: Final = ("day", "month", "weekend")
 
 
 class _Told(NamedTuple):
-    """A time in local wall-clock time, with the places of its words in the sentence.
-
-    `grain` is the unit it is named in; `none`: its words name no time.
-    """
+    """A time of the local clock, with the places of its words; of the `grain` "none" the words name no time."""
 
     span: Span
     first: int
@@ -52,35 +49,30 @@ class _Told(NamedTuple):
 
 
 def told_times(text: str, now: datetime | None, *, most: int = 12) -> list[TimeMention]:
-    """The times that a text tells, in its order, each interval once, `most` at most.
-
-    `now`, which has a zone, is when it was said. Without it only times that need none are found.
-    """
+    """The times of a text that was said at `now`, each once; without `now` only those that do not depend on it."""
     anchor = datetime(2000, 1, 1, tzinfo=UTC) if now is None else now
     found: dict[tuple[float, float, bool], TimeMention] = {}
     context: Span | None = None
-    for sentence in _sentences(text):
-        read = reading(sentence, anchor)
-        if not read.may_name_times:
-            continue
-        for one in _in_sentence(read, context):
-            if now is None and not one.absolute:
-                continue
-            if one.grain in _WITH_CONTEXT:
-                context = one.span
+    for sentence in (
+        one[at : at + _LONGEST] for one in _SENTENCE.split(text) for at in range(0, len(one), _LONGEST)
+    ):
+        read, place = reading(sentence, anchor), 0
+        words = len(read.words) if read.may_name_times else 0
+        while place < words:
+            told: list[_Told] = []
             # Beyond the years that a calendar has: "0001-01-01T00:00+14:00".
             with suppress(ValueError, OverflowError):
-                for mention in _mentions(read, one):
-                    found.setdefault((mention.since, mention.until, mention.weekly), mention)
+                told = _at(read, place, context)
+            for one in told if now is not None else [one for one in told if one.absolute]:
+                with suppress(ValueError, OverflowError):
+                    for mention in _mentions(read, one):
+                        found.setdefault((mention.since, mention.until, mention.weekly), mention)
+            if told and told[-1].grain in _WITH_CONTEXT:
+                context = told[-1].span
+            place = max(told[-1].after if told else 0, place + 1)
         if len(found) >= most:
             break
     return list(found.values())[:most]
-
-
-def _sentences(text: str) -> Iterator[str]:
-    for sentence in _SENTENCE.split(text):
-        for start in range(0, len(sentence), _LONGEST):
-            yield sentence[start : start + _LONGEST]
 
 
 def _mentions(read: Reading, one: _Told) -> Iterator[TimeMention]:
@@ -108,10 +100,7 @@ def _mentions(read: Reading, one: _Told) -> Iterator[TimeMention]:
 
 
 def _clocks(read: Reading, one: _Told) -> Iterator[tuple[Clock, int, int]]:
-    """The clock times of a day: right before or after it, and further ones up to the next time of the sentence.
-
-    Each with the characters of its words, and of the day's where they stand beside it.
-    """
+    """The clock times beside a day and up to the next time of the sentence, with the characters of the words."""
     first, last = read.places[one.first][0], read.places[one.after - 1][1]
     pm_until = 11 if one.grain == "part" and one.span.start.hour >= 12 else 0
     if (before := clock_before(read.text, first)) is not None:
@@ -136,29 +125,15 @@ def _is_a_day(read: Reading, place: int) -> bool:
     word = read.word(place)
     if word in WEEKDAYS or word in vocab.DAYS:
         return True
-    try:
+    with suppress(ValueError, OverflowError):  # "4500 years ago": beyond the years that a calendar has
         return word not in PARTS and period(read, place) is not None
-    except (ValueError, OverflowError):  # "4500 years ago": beyond the years that a calendar has
-        return False
+    return False
 
 
 def _mention(read: Reading, first: int, last: int, span: Span, *, weekly: bool = False) -> TimeMention:
-    since, until = (moment.replace(tzinfo=read.zone).astimezone(UTC).timestamp() for moment in span)
+    since, until = map(read.instant, span)
     said = " ".join(read.text[first:last].split())
     return TimeMention(text=said, since=since, until=max(until, since + 60), weekly=weekly)
-
-
-def _in_sentence(read: Reading, context: Span | None) -> Iterator[_Told]:
-    place = 0
-    while place < len(read.words):
-        try:
-            found = _at(read, place, context)
-        except (ValueError, OverflowError):  # beyond the years that a calendar has
-            found = []
-        yield from found
-        if found and found[-1].grain in _WITH_CONTEXT:
-            context = found[-1].span
-        place = max(found[-1].after if found else 0, place + 1)
 
 
 def _at(read: Reading, place: int, context: Span | None) -> list[_Told]:
@@ -264,36 +239,27 @@ def _opened(read: Reading, place: int, context: Span | None) -> _Told | None:
     if (found := _one_or_alone(read, after, context)) is None:
         return None
     (start, end), opened = found.span, found._replace(first=place, grain="open")
-    match link:
-        case "from" if read.word(found.after) not in RANGING:
-            return found._replace(first=place)
-        case "from":
-            if not _MOVES.isdisjoint(read.words[max(0, place - 8) : place]):
-                # "Moved from Tuesday to Thursday" is on Thursday.
-                return _one_or_alone(read, found.after + 1, context) or found
-            return _ranged(read, after, found) or found._replace(first=place)
-        case "by":
-            return found._replace(first=place)
-        case "until" | "till":
-            begin = day_of(read.now) if end > read.now else start - _OPEN_END
-            return opened._replace(span=Span(min(begin, start), end))
-        case "before":
-            return opened._replace(span=Span(start - DAY, start))
-        case _:
-            return opened._replace(span=Span(end, end + _OPEN_END))
+    if link == "from" and read.word(found.after) in RANGING:
+        if not _MOVES.isdisjoint(read.words[max(0, place - 8) : place]):
+            # "Moved from Tuesday to Thursday" is on Thursday.
+            return _one_or_alone(read, found.after + 1, context) or found
+        return _ranged(read, after, found) or found._replace(first=place)
+    if link in ("from", "by"):
+        return found._replace(first=place)
+    if link in ("until", "till"):
+        begin = day_of(read.now) if end > read.now else start - _OPEN_END
+        return opened._replace(span=Span(min(begin, start), end))
+    return opened._replace(span=Span(start - DAY, start) if link == "before" else Span(end, end + _OPEN_END))
 
 
 def _ranged(read: Reading, place: int, one: _Told) -> _Told | None:
     """ "Monday to Wednesday", "3 May until 5 May": both ends are inside; the second comes after the first."""
     after, start = one.after + 1, one.span.start
-    if read.word(after) == "the" and (alone := _days_alone(read, after, one.span)):
-        other = alone[0]
-    elif (found := _single(read.at(start, future=True), after)) is None:
+    alone = _days_alone(read, after, one.span) if read.word(after) == "the" else []
+    if (other := alone[0] if alone else _single(read.at(start, future=True), after)) is None:
         return None
-    else:
-        other = found
-        while other.span.end <= start and not other.absolute and _weekday_in(read, after) is not None:
-            other = other._replace(span=other.span.moved(WEEK))
+    while not alone and other.span.end <= start and not other.absolute and _weekday_in(read, after) is not None:
+        other = other._replace(span=other.span.moved(WEEK))
     end = other.span.end
     if end <= start or end - start > _LONGEST_RANGE:
         return None
@@ -392,23 +358,13 @@ def _weekday_in(read: Reading, place: int) -> int | None:
 
 
 def _moved_weekday(read: Reading, place: int, one: Period, weekday: int, way: Direction | None) -> Period:
-    """The weekday before or after the day of saying.
-
-    That day itself is called "today", but for what is said to be then, or with no verb: "Dinner is on Monday".
-    """
+    """The weekday before or after the day of saying, which is "today" but in "dinner is on Monday"."""
     first, place = place, read.skip(place, "the")
-    said, today = read.word(place), day_of(read.now)
-    modifier = MODIFIERS.get(said)
-    if modifier == 0:  # "this coming Friday"
-        modifier = MODIFIERS.get(read.word(place + 1)) or 0
-    if modifier == -1:
-        return one
+    modifier, today = MODIFIERS.get(read.word(place)), day_of(read.now)
+    if modifier or (modifier == 0 and MODIFIERS.get(read.word(place + 1))):
+        return one  # "last Friday", "this coming Friday": the same whatever is said of it
     ahead, back = (weekday - today.weekday()) % 7, (today.weekday() - weekday) % 7
-    if said == "next":  # that of the next week: the first one is called "this Friday"
-        day = today + DAY * (7 - today.weekday() + weekday)
-    elif modifier == 1:
-        day = today + DAY * (ahead or 7)
-    elif modifier == 0:
+    if modifier == 0:
         day = today - DAY * back if way == "past" else today + DAY * ahead
     elif way == "past":
         day = today - DAY * (back or 7)
@@ -442,10 +398,7 @@ def _weekday_and_number(read: Reading, place: int, way: Direction | None) -> _To
 
 
 def _days_alone(read: Reading, place: int, context: Span | None) -> list[_Told]:
-    """ "on the 19th", "the 19th and 20th", "from the 23rd to the 27th": days of the month that is meant.
-
-    `context` is the time that was told before them: after "Christmas" the 23rd is of December.
-    """
+    """ "the 19th and 20th", "from the 23rd to the 27th": after "Christmas" (`context`) of December."""
     numbers, ranging = _numbers(read, place)
     if not numbers or not (len(numbers) > 1 or place == 0 or read.word(place - 1) in _BEFORE):
         return []

@@ -82,16 +82,12 @@ good friday: easter 0 -2 -2; easter sunday: easter 0 0 0; easter monday: easter 
 """
 
 
-def _holidays() -> dict[tuple[str, ...], tuple[str, int, int, int, int]]:
-    table: dict[tuple[str, ...], tuple[str, int, int, int, int]] = {}
-    for line in _HOLIDAYS.strip().replace("\n", ";").split(";"):
-        name, _, rule = line.partition(":")
-        kind, month, one, other, *later = rule.split()
-        table[tuple(name.split())] = kind, int(month), int(one), int(other), int(later[0]) if later else 0
-    return table
-
-
-HOLIDAYS: Final[Mapping[tuple[str, ...], tuple[str, int, int, int, int]]] = _holidays()
+HOLIDAYS: Final[Mapping[tuple[str, ...], tuple[str, int, int, int, int]]] = {
+    tuple(name.split()): (kind, int(month), int(one), int(other), int(later[0]) if later else 0)
+    for line in _HOLIDAYS.strip().replace("\n", ";").split(";")
+    for name, _, rule in [line.partition(":")]
+    for kind, month, one, other, *later in [rule.split()]
+}
 # By their first words, the longest first.
 HOLIDAY_BEGINNINGS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     first: tuple(sorted((name for name in HOLIDAYS if name[0] == first), key=len, reverse=True))

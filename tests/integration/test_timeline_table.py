@@ -174,7 +174,7 @@ async def test_two_columns_with_labels_are_one_text_without_what_is_empty(empty_
 
 def test_columns_are_joined_in_a_setting_by_plus_signs() -> None:
     table = TimelineTable.mapped("log", {"text": "summary + mantra"}, "acme")
-    assert [part.column for part in table.text] == ["summary", "mantra"]
+    assert [column for column, _ in table.text] == ["summary", "mantra"]
     for broken in ("summary+", "+", 'a" FROM b+c', ""):
         with pytest.raises(SettingsError):
             TimelineTable.mapped("log", {"text": broken}, "acme")

@@ -16,12 +16,13 @@ from rdflib.namespace import PROV, RDF, SKOS
 from orion_recall.graph.vocabulary import ORION, PREFIXES, TENANTS, Row, relation_label, sparql_term
 
 NODES_AT_ONCE = 1_000
-_LOOKED_UP_AT_ONCE = 1_000
 NODE_COLUMNS: tuple[str, ...] = ("id", "label", "also", "edges", "component", "tenant")
 EDGE_COLUMNS: tuple[str, ...] = (
     "source", "relation", "target", "text", "weight", "first_seen", "last_seen", "told", "memories",
     "source_id", "target_id", "tenant",
 )  # fmt: skip
+
+_OWN = {"text": ORION.text, "weight": ORION.weight, "first_seen": ORION.firstSeen, "last_seen": ORION.lastSeen}
 
 Select = Callable[[str], Awaitable[Sequence[Row]]]
 Node = Mapping[str, Sequence[str]]
@@ -29,10 +30,7 @@ Node = Mapping[str, Sequence[str]]
 
 
 class Components:
-    """Connected components, grown edge by edge (union-find), and the degrees of entities.
-
-    Entities without an edge are a component each; an edge from an entity to itself counts once.
-    """
+    """Connected components, grown edge by edge (union-find), and the degrees of entities."""
 
     def __init__(self) -> None:
         self._parents: dict[str, str] = {}
@@ -71,10 +69,8 @@ async def _pages(select: Select, graph: URIRef, kind: str) -> AsyncIterator[Mapp
     after = ""
     while True:
         bound = f"&& STR(?node) > STR({sparql_term(URIRef(after))})" if after else ""
-        page = f"?node a {kind} FILTER(isIRI(?node) {bound})"
-        found = await _nodes(
-            select, graph, f"{{ SELECT ?node WHERE {{ {page} }} ORDER BY STR(?node) LIMIT {NODES_AT_ONCE} }}"
-        )
+        page = f"SELECT ?node WHERE {{ ?node a {kind} FILTER(isIRI(?node) {bound}) }}"
+        found = await _nodes(select, graph, f"{{ {page} ORDER BY STR(?node) LIMIT {NODES_AT_ONCE} }}")
         if found:
             yield {iri: found[iri] for iri in sorted(found)}
         if len(found) < NODES_AT_ONCE:
@@ -98,16 +94,13 @@ async def _nodes(select: Select, graph: URIRef, pattern: str, properties: str = 
 async def write_csv(
     select: Select, graphs: Sequence[URIRef], folder: Path, advanced: Callable[[int], None]
 ) -> None:
-    """Writes `nodes.csv`, the entities, and `edges.csv`, the statements with their evidence, as UTF-8.
-
-    `advanced` is called with the number of nodes of each page.
-    """
+    """Writes `nodes.csv` and `edges.csv` as UTF-8; `advanced` is called with the number of nodes of each page."""
     with (
         (folder / "nodes.csv").open("w", encoding="utf-8", newline="") as nodes_file,
         (folder / "edges.csv").open("w", encoding="utf-8", newline="") as edges_file,
     ):
-        entities, edges = csv.DictWriter(nodes_file, NODE_COLUMNS), csv.DictWriter(edges_file, EDGE_COLUMNS)
-        entities.writeheader()
+        entities, edges = csv.writer(nodes_file), csv.DictWriter(edges_file, EDGE_COLUMNS)
+        entities.writerow(NODE_COLUMNS)
         edges.writeheader()
         for graph in graphs:
             shape, tenant = Components(), tenant_of(graph)
@@ -116,17 +109,10 @@ async def write_csv(
                 edges.writerows(row | {"tenant": tenant} for row in await _edge_rows(select, graph, page.values()))
                 advanced(len(page))
             async for page in _pages(select, graph, "skos:Concept"):
-                entities.writerows(
-                    {
-                        "id": iri,
-                        "label": _one(node, SKOS.prefLabel),
-                        "also": json.dumps(sorted(node.get(str(SKOS.altLabel), ())), ensure_ascii=False),
-                        "edges": shape.degrees[iri],
-                        "component": shape.component(iri),
-                        "tenant": tenant,
-                    }
-                    for iri, node in page.items()
-                )
+                for iri, node in page.items():
+                    label, also = _one(node, SKOS.prefLabel), sorted(node.get(str(SKOS.altLabel), ()))
+                    listed = json.dumps(also, ensure_ascii=False)
+                    entities.writerow((iri, label, listed, shape.degrees[iri], shape.component(iri), tenant))
                 advanced(len(page))
 
 
@@ -134,8 +120,8 @@ async def _edge_rows(select: Select, graph: URIRef, edges: Collection[Node]) -> 
     names = (RDF.subject, RDF.object, PROV.wasDerivedFrom)
     iris = sorted({iri for edge in edges for name in names for iri in edge.get(str(name), ())})
     known: dict[str, Node] = {}
-    for start in range(0, len(iris), _LOOKED_UP_AT_ONCE):
-        wanted = " ".join(URIRef(iri).n3() for iri in iris[start : start + _LOOKED_UP_AT_ONCE])
+    for start in range(0, len(iris), NODES_AT_ONCE):
+        wanted = " ".join(URIRef(iri).n3() for iri in iris[start : start + NODES_AT_ONCE])
         known |= await _nodes(select, graph, f"VALUES ?node {{ {wanted} }}", "o:id, o:tells, skos:prefLabel")
     rows: list[dict[str, Any]] = []
     for edge in edges:
@@ -147,10 +133,7 @@ async def _edge_rows(select: Select, graph: URIRef, edges: Collection[Node]) -> 
             "source": _one(known.get(source, {}), SKOS.prefLabel) or source,
             "relation": relation_label(URIRef(_one(edge, RDF.predicate))),
             "target": _one(known.get(target, {}), SKOS.prefLabel) or target,
-            "text": _one(edge, ORION.text),
-            "weight": _one(edge, ORION.weight),
-            "first_seen": _one(edge, ORION.firstSeen),
-            "last_seen": _one(edge, ORION.lastSeen),
+            **{name: _one(edge, own) for name, own in _OWN.items()},
             "told": json.dumps(sorted(told)),
             "memories": json.dumps(sorted(ids), ensure_ascii=False),
             "source_id": source,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from orion_recall.graph.relation_words import PERSON, kinds_of_ends, most_frequent_kind
+from orion_recall.graph.relation_words import KINDS, PERSON, kinds_of_ends
 from orion_recall.graph.tenant_graph import Edge, EdgeMemory, TenantGraph
 from orion_recall.interfaces import GraphStore
 
@@ -50,30 +50,23 @@ class Subgraph:
 async def subgraph_around(
     store: GraphStore, tenant: str, entities: Sequence[str], *, max_nodes: int, hops: int
 ) -> Subgraph:
-    """The subgraph within `hops` edges of the entities (IRIs); without entities, the one of the strongest edges.
-
-    At most `max_nodes` entities, and four edges for each of them.
-    """
+    """The subgraph within `hops` edges of the entities (IRIs); without entities, the one of the strongest edges."""
     graph = TenantGraph(store, tenant)
     if entities:
         nodes, edges, cut = await _around(graph, entities, max_nodes, hops)
     else:
         nodes, edges, cut = await _strongest(graph, max_nodes)
-    most = _EDGES_A_NODE * max_nodes
-    kept = sorted(edges, key=lambda edge: (-edge.weight, edge.iri))
-    cut = cut or len(kept) > most
-    kept = kept[:most]
-    labels = await graph.labels(nodes)
-    speakers = await graph.speakers(nodes)
+    kept = sorted(edges, key=lambda edge: (-edge.weight, edge.iri))[: _EDGES_A_NODE * max_nodes]
+    cut = cut or len(kept) < len(edges)
+    labels, speakers = await graph.labels(nodes), await graph.speakers(nodes)
     votes: dict[str, list[str]] = {node: [PERSON] * (node in speakers) for node in nodes}
     for edge in kept:
         for end, kind in zip((edge.subject, edge.object), kinds_of_ends(edge.name), strict=True):
             if kind is not None:
                 votes[end].append(kind)
-    drawn = (
-        DrawnEntity(iri=node, name=labels.get(node, node), kind=most_frequent_kind(votes[node]) or OTHER)
-        for node in nodes
-    )
+    # The kind with most votes, of equals the first.
+    kinds = {node: max(KINDS, key=counted.count) if counted else OTHER for node, counted in votes.items()}
+    drawn = (DrawnEntity(iri=node, name=labels.get(node, node), kind=kinds[node]) for node in nodes)
     memories = await graph.edge_memories([edge.iri for edge in kept], limit=_MEMORIES_OF_AN_EDGE)
     return Subgraph(nodes=tuple(drawn), edges=tuple(kept), memories=memories, cut=cut)
 
@@ -157,7 +150,7 @@ def _data(part: Subgraph) -> dict[str, Any]:
                 "text": edge.text,
                 "weight": edge.weight,
                 "seen": edge.seen,
-                "memories": list(_memories(part.memories.get(edge.iri, ()))),
+                "memories": list(map(_memory, part.memories.get(edge.iri, ()))),
             }
             for edge in part.edges
         ],
@@ -165,7 +158,6 @@ def _data(part: Subgraph) -> dict[str, Any]:
     }
 
 
-def _memories(memories: Iterable[EdgeMemory]) -> Iterable[dict[str, Any]]:
-    for one in memories:
-        text = one.text if len(one.text) <= _LONGEST_TEXT else f"{one.text[: _LONGEST_TEXT - 1]}…"
-        yield {"id": one.id, "text": text, "ts": one.ts}
+def _memory(one: EdgeMemory) -> dict[str, Any]:
+    text = one.text if len(one.text) <= _LONGEST_TEXT else f"{one.text[: _LONGEST_TEXT - 1]}…"
+    return {"id": one.id, "text": text, "ts": one.ts}

@@ -15,15 +15,8 @@ from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import DiskShort, SourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.graph.projection import (
-    METADATA_QUERY,
-    Metadata,
-    OperationPlan,
-    plan_changes,
-    plan_removal,
-    run_plan,
-    updates,
-)
+from orion_recall.graph import projection
+from orion_recall.graph.projection import Metadata, OperationPlan, plan_changes, plan_removal, run_plan, updates
 from orion_recall.graph.stores.sparql import held_nodes, memories_by_key, versions_in, versions_query
 from orion_recall.graph.vocabulary import ORION, PROJECTION, Row
 from orion_recall.index.embedded.folders import clear_builds, free_place, is_complete, live_place, swap, tidy
@@ -46,10 +39,7 @@ _FLUSH_AFTER = 500
 def columns_and_rows(
     store: pyoxigraph.Store, query: str, *, only: pyoxigraph.NamedNode | None = None
 ) -> tuple[list[str], Iterator[Row]]:
-    """The columns of a SPARQL SELECT and its rows, values as text; unbound ones are absent.
-
-    `only`: over this named graph alone, which is the default graph, too.
-    """
+    """The columns of a SPARQL SELECT and its rows, values as text; `only`: over this named graph alone."""
     # Not through rdflib: making its terms only to take their text costs more than the query does.
     solutions = store.query(query, default_graph=only, named_graphs=None if only is None else [only])
     assert isinstance(solutions, pyoxigraph.QuerySolutions)
@@ -84,16 +74,13 @@ class RdfGraph:
         self._threads = EngineThreads("the graph", 2, name="graph")
         self._lock: FolderLock | None = None
         self._store: pyoxigraph.Store | None = None
-        self._position = 0
-        self._record: str | None = None
+        self.position = 0
+        self.database_identity: str | None = None
         self._expected: str | None = None
         self._writing = RLock()
 
     async def open(self) -> None:
-        """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken.
-
-        AnotherRecordsCopy when it is another record's: then it is open, and refuses to be read.
-        """
+        """Lock the folder and open the store; EngineError when it is held, SourceError when it is broken."""
         self._lock = FolderLock.acquire(
             self.folder, what="the graph", hint="give each worker its own ORION_DATA_DIR"
         )
@@ -125,7 +112,7 @@ class RdfGraph:
         """The graph that was built beside takes this one's place; queries that run end with the old one."""
         self._open()
         threads, place, lock = self._threads, built.folder, built._lock
-        self._store, self._position, self._record = built._store, built._position, built._record
+        self._store, self.position, self.database_identity = built._store, built.position, built.database_identity
         built._store = built._lock = None
         self.writes += 1
         self._threads = EngineThreads("the graph", 2, name="graph")
@@ -145,25 +132,14 @@ class RdfGraph:
         built._lock = FolderLock.acquire(place, what="the graph's new files", hint="or wait until it is done")
         try:
             built._store = await self._threads.run(lambda: _copied(store, place))
-            built._position, built._record = self._position, self._record
+            built.position, built.database_identity = self.position, self.database_identity
             await self.swap_in(built)
         except BaseException:
             await built.close()
             raise
         return await self._threads.run(lambda: clear_builds(self.folder))
 
-    @property
-    def position(self) -> int:
-        """How far this copy has come in the outbox."""
-        return self._position
-
-    @property
-    def database_identity(self) -> str | None:
-        """The database identity of the record that the graph was built from."""
-        return self._record
-
     def expect(self, identity: str) -> None:
-        """Set the database identity that the graph must have."""
         self._expected = identity
 
     async def adopt(self) -> None:
@@ -172,10 +148,10 @@ class RdfGraph:
             place, identity = pyoxigraph.NamedNode(PROJECTION), pyoxigraph.Literal(self._expected)
             quad = pyoxigraph.Quad(place, pyoxigraph.NamedNode(ORION.record), identity)
             await self._threads.run(lambda: self._open().add(quad))
-            self._record = self._expected
+            self.database_identity = self._expected
 
     async def check(self) -> None:
-        refuse_another(f"the graph in {self.folder}", self._record, self._expected, advice=_ADVICE)
+        refuse_another(f"the graph in {self.folder}", self.database_identity, self._expected, advice=_ADVICE)
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Apply changes in order and move the position. Applying them again changes nothing."""
@@ -199,16 +175,13 @@ class RdfGraph:
     async def remove(self, keys: Sequence[int]) -> None:
         """Remove memories and everything that no other memory states; unknown keys are ignored."""
         async for nodes in held_nodes(self, keys):
-            await self._threads.run(
-                lambda nodes=nodes: self._write(plan_removal(nodes), self._position, len(nodes))
-            )
+            await self._threads.run(lambda nodes=nodes: self._write(plan_removal(nodes), self.position, len(nodes)))
 
     async def select(self, query: str) -> list[Row]:
         await self.check()
         return await self._threads.run(lambda: rows_of(self._open(), query))
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return await memories_by_key(self, keys)
 
     def _load(self) -> None:
@@ -224,13 +197,13 @@ class RdfGraph:
                 f"the graph in {self.folder} cannot be opened ({error}): delete the folder and it will be rebuilt"
             ) from error
         self._store = store
-        found = Metadata.read(rows_of(store, METADATA_QUERY))
+        found = Metadata.read(rows_of(store, projection.METADATA_QUERY))
         identities = found.identities
         if not found.is_built and len(store) > len(identities):
             log.warning("the graph in %s is of another format: it is built anew from the record", self.folder)
             store.clear()
             identities = []
-        self._position, self._record = found.position, identities[0] if identities else None
+        self.position, self.database_identity = found.position, identities[0] if identities else None
 
     def _open(self) -> pyoxigraph.Store:
         if self._store is None:
@@ -248,12 +221,12 @@ class RdfGraph:
             self._unflushed += changes
             # Each request is one transaction: after a crash between two of them both are written again.
             operations = run_plan(plan, lambda query: rows_of(self._open(), query))
-            for request in updates(operations, self._position, reached, guarded=False):
+            for request in updates(operations, self.position, reached, guarded=False):
                 try:
                     self._open().update(request)
                 finally:
                     self.writes += 1
-            self._position = reached
+            self.position = reached
 
     def _flush(self) -> None:
         with self._writing:

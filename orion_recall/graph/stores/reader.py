@@ -30,6 +30,7 @@ from orion_recall.settings import Settings
 MOST_CHARACTERS = 50_000
 _UPDATE = re.compile(r"\b(insert|delete|load|clear|create|drop|copy|move|add|with)\b", re.IGNORECASE)
 # The engine's parser may differ from this one: whatever looks like a SERVICE call counts as one.
+_ESCAPED = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|U00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4})")
 _SPACE = r"(?:\s|#[^\n]*\n)*"
 _SERVICE = re.compile(rf"(?<![?$:\w])service{_SPACE}(?:silent{_SPACE})?(?:<|\?|\$|[\w.-]*:)", re.IGNORECASE)
 
@@ -56,7 +57,8 @@ def check_select(query: str) -> None:
         raise GraphQueryError(f"the query cannot be read: {type(error).__name__}") from error
     if "SelectQuery" not in found or found & {"AskQuery", "ConstructQuery", "DescribeQuery"}:
         raise GraphQueryError("only SELECT is allowed: ASK, CONSTRUCT and DESCRIBE are written as one")
-    if "ServiceGraphPattern" in found or _SERVICE.search(_unescaped(query)):
+    plain = _ESCAPED.sub(lambda one: chr(int(one[0][2:], 16)), query)
+    if "ServiceGraphPattern" in found or _SERVICE.search(plain):
         raise GraphQueryError("SERVICE is not allowed: no other server is queried")
     if "DatasetClause" in found:
         raise GraphQueryError("FROM is not allowed: the query runs on one tenant's graph (--tenant)")
@@ -71,14 +73,6 @@ def _names(parsed: Any) -> Iterator[str]:
             waiting.extend(cast("dict[str, Any]", one).values())
         elif not isinstance(one, str) and hasattr(one, "__iter__"):
             waiting.extend(one)
-
-
-def _unescaped(query: str) -> str:
-    def character(match: re.Match[str]) -> str:
-        code = int(match[0][2:], 16)
-        return chr(code) if code <= 0x10FFFF else match[0]
-
-    return re.sub(r"\\u[0-9A-Fa-f]{4}|\\U[0-9A-Fa-f]{8}", character, query)
 
 
 T = TypeVar("T")
@@ -104,19 +98,19 @@ def sparql_server(settings: Settings) -> SparqlServer | None:
 
 @contextlib.asynccontextmanager
 async def open_graph_reader(settings: Settings, *, timeout_s: float) -> AsyncGenerator[GraphReader]:
-    """The graph on the server, else in the data folder; SourceError when there is none.
-
-    A query that takes longer than `timeout_s` seconds is a TransientSourceError.
-    """
-    server = sparql_server(settings)
-    if server is not None:
-        client = SparqlClient(server, query_timeout_s=timeout_s)
-        try:
-            yield client
-        finally:
-            await client.close()
+    """The graph on the server, else in the data folder; a query that takes too long is a TransientSourceError."""
+    if (server := sparql_server(settings)) is None:
+        folder = settings.data_dir / "graph"
+        reader = FolderReader(folder, timeout_s, await _in_a_thread(lambda: _opened(folder), timeout_s))
+        if not Metadata.read(await reader.select(METADATA_QUERY)).is_built:
+            raise SourceError(f"the graph in {folder} is not built yet: a worker that starts on it builds it")
+        yield reader
         return
-    yield await FolderReader.opened(settings.data_dir / "graph", timeout_s)
+    client = SparqlClient(server, query_timeout_s=timeout_s)
+    try:
+        yield client
+    finally:
+        await client.close()
 
 
 def _opened(folder: Path) -> pyoxigraph.Store:
@@ -126,15 +120,15 @@ def _opened(folder: Path) -> pyoxigraph.Store:
             f"there is no graph in {folder}: start `orion-recall up`, name its data folder with --data, or set "
             "ORION_SPARQL_URL"
         )
-    for wait_s in (*_WAITS_S, None):
+    waits = iter(_WAITS_S)
+    while True:
         try:
             return pyoxigraph.Store.read_only(str(place / "store"))
         except (OSError, RuntimeError, ValueError) as error:
             # The writer may have removed a file between listing and opening it.
-            if wait_s is None:
+            if (wait_s := next(waits, None)) is None:
                 raise SourceError(f"the graph in {folder} cannot be read: {error}") from error
-            time.sleep(wait_s)
-    raise AssertionError("the last try returns or raises")
+        time.sleep(wait_s)
 
 
 class FolderReader:
@@ -143,18 +137,10 @@ class FolderReader:
     def __init__(self, folder: Path, timeout_s: float, store: pyoxigraph.Store) -> None:
         self._folder, self._timeout_s, self._store = folder, timeout_s, store
 
-    @classmethod
-    async def opened(cls, folder: Path, timeout_s: float) -> FolderReader:
-        made = cls(folder, timeout_s, await _in_a_thread(lambda: _opened(folder), timeout_s))
-        if not Metadata.read(await made.select(METADATA_QUERY)).is_built:
-            raise SourceError(f"the graph in {folder} is not built yet: a worker that starts on it builds it")
-        return made
-
     async def select(self, query: str) -> Sequence[Row]:
         return await self._read(lambda store: rows_of(store, query))
 
     async def table(self, query: str, *, graph: URIRef, limit: int) -> SparqlTable:
-        """The answer to a SELECT over one named graph alone."""
         # The data set given here overrides a query's own FROM.
         only = pyoxigraph.NamedNode(str(graph))
         return await self._read(lambda store: SparqlTable.of(*columns_and_rows(store, query, only=only), limit))
@@ -180,11 +166,9 @@ async def _in_a_thread(work: Callable[[], T], timeout_s: float) -> T:
 
     def run() -> None:
         try:
-            value = translated("the graph", work)
+            done.set_result(translated("the graph", work))
         except SourceError as error:
             done.set_exception(error)
-        else:
-            done.set_result(value)
 
     done.set_running_or_notify_cancel()
     threading.Thread(target=run, name="graph-reader", daemon=True).start()

@@ -5,20 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSourceError
-from orion_recall.graph.projection import (
-    METADATA_QUERY,
-    Metadata,
-    Node,
-    Operation,
-    OperationPlan,
-    node_of,
-    plan_changes,
-    plan_removal,
-    updates,
-)
+from orion_recall.graph import projection
+from orion_recall.graph.projection import Metadata, Node, Operation, OperationPlan, plan_removal, updates
 from orion_recall.graph.stores.sparql_client import SparqlClient
 from orion_recall.graph.vocabulary import ORION, Row, key_of, memory_iri, reading_rows
 from orion_recall.index.metadata import refuse_another
@@ -60,7 +51,7 @@ async def held_nodes(graph: GraphStore, keys: Sequence[int]) -> AsyncIterator[li
             f"SELECT ?graph ?memory WHERE {{ {these} GRAPH ?graph {{ ?memory {ORION.id.n3()} ?id }} }}"
         )
         with reading_rows():
-            nodes = [node_of(row, "memory") for row in rows]
+            nodes = [projection.node_of(row, "memory") for row in rows]
         if nodes:
             yield nodes
 
@@ -86,17 +77,14 @@ def versions_in(rows: Iterable[Row]) -> dict[int, int]:
 def _view(properties: Mapping[str, Sequence[str]]) -> MemoryView:
     one = {name: values[0] for name, values in properties.items()}
     text, occurred = one.get("content", ""), one.get("occurred")
-    ids: dict[str, Any] = {f"{name}_id": one.get(name) for name in ("session", "user", "agent", "run")}
+    fields: dict[str, Any] = {f"{name}_id": one.get(name) for name in ("session", "user", "agent", "run")}
+    fields |= {name: one.get(name) for name in ("kind", "title", "speaker", "uri")}
     return MemoryView(
         id=one["id"],
         text=text,
         text_hash=text_hash(text),
-        kind=one.get("kind"),
-        title=one.get("title"),
-        speaker=one.get("speaker"),
-        **ids,
+        **fields,
         ts=float(occurred) if occurred is not None else None,
-        uri=one.get("uri"),
         source_ref="graph",
         tags=tuple(sorted(properties.get("tag", ()))),
         chatter=is_chatter(text),
@@ -116,28 +104,14 @@ class SparqlGraph:
     writes = None
 
     def __init__(self, client: SparqlClient, *, has_record: bool = False) -> None:
-        self._client = client
-        self._has_record = has_record
+        self._client, self._has_record = client, has_record
         self._expected: str | None = None
-        self._record: str | None = None
-        self._position = 0
+        # As last reported; 0 and none until the server has answered once.
+        self.position, self.database_identity = 0, cast("str | None", None)
+        self.copy: str | None = client.address
+        self._what = f"the graph at {client.address}"
         self._uncertain = True
         self._writing = asyncio.Lock()
-
-    @property
-    def copy(self) -> str | None:
-        """The server's address, without secrets."""
-        return self._client.address
-
-    @property
-    def position(self) -> int:
-        """The graph's position in the outbox, as last reported; 0 until the server has answered once."""
-        return self._position
-
-    @property
-    def database_identity(self) -> str | None:
-        """The database identity of the record that the graph was built from, as last reported."""
-        return self._record
 
     def expect(self, identity: str) -> None:
         """Set the database identity that the graph must have."""
@@ -154,11 +128,7 @@ class SparqlGraph:
         self._refuse_unknown()
 
     async def open(self) -> None:
-        """Read the graph's position and identity; called again when another worker may have moved it.
-
-        AnotherRecordsCopy when it is another record's. Every other failure is a TransientSourceError: the server's
-        state may change at any time.
-        """
+        """Read position and identity. Every error but AnotherRecordsCopy may pass: a server's state changes."""
         try:
             await self._read_metadata(timeout_s=_OPEN_TIMEOUT_S)
         except (TransientSourceError, AnotherRecordsCopy):
@@ -177,9 +147,9 @@ class SparqlGraph:
         if not changes:
             return
         self._refuse_unknown()
-        before = self._position
-        await self._write(plan_changes(changes), before, changes[-1].position)
-        if self._position == before != changes[-1].position:
+        before = self.position
+        await self._write(projection.plan_changes(changes), before, changes[-1].position)
+        if self.position == before != changes[-1].position:
             raise SourceError(
                 f"the SPARQL server at {self._client.address} does not give back what was written: queries must "
                 "see the default graph that updates write to, and ORION_SPARQL_UPDATE_URL must be of the same data"
@@ -197,11 +167,8 @@ class SparqlGraph:
             after = rows[-1]["memory"]
 
     async def remove(self, keys: Sequence[int]) -> None:
-        """Remove memories and everything that no other memory states; unknown keys are ignored.
-
-        Nothing is removed when the server's position is not the one last reported.
-        """
-        held = self._position
+        """Remove memories and what no other memory states; nothing when the position is not the last one known."""
+        held = self.position
         async for nodes in held_nodes(self, keys):
             await self._write(plan_removal(nodes), held, held)
 
@@ -214,19 +181,14 @@ class SparqlGraph:
             raise
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        """Whole memories by key, for when the index cannot give them. Keys that are not there are left out."""
         return await memories_by_key(self, keys)
-
-    @property
-    def _what(self) -> str:
-        return f"the graph at {self._client.address}"
 
     def _refuse_unknown(self) -> None:
         """SourceError when the graph is another record's, or is not empty and its record is unknown."""
-        refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
-        if not self._has_record or not (self._position or self._record):
+        refuse_another(self._what, self.database_identity, self._expected, advice=_ADVICE)
+        if not self._has_record or not (self.position or self.database_identity):
             return
-        if self._expected is None or self._record is None:
+        if self._expected is None or self.database_identity is None:
             self._uncertain = True
             whose = "this record's" if self._expected is None else "its"
             raise TransientSourceError(f"{self._what} is not read until {whose} database identity is known")
@@ -235,7 +197,9 @@ class SparqlGraph:
         """Run the plan's queries, write its operations to a graph at position `held`, and read the new position."""
         async with self._writing:
             try:
-                operations = await self._operations(plan)
+                rows: Sequence[Row] | None = None
+                while isinstance(operations := await asyncio.to_thread(_step, plan, rows), str):
+                    rows = await self._client.select(operations)
                 requests = updates(operations, held, reached, record=self._expected)
                 # In a thread: rendering a few hundred memories as text would block the loop noticeably.
                 while (request := await asyncio.to_thread(next, requests, None)) is not None:
@@ -245,38 +209,22 @@ class SparqlGraph:
                 self._uncertain = True
                 raise
 
-    async def _operations(self, plan: OperationPlan) -> list[Operation]:
-        rows: Sequence[Row] | None = None
-        while True:
-            step = await asyncio.to_thread(_step, plan, rows)
-            if not isinstance(step, str):
-                return step
-            rows = await self._client.select(step)
-
     async def _read_metadata(self, *, timeout_s: float | None = None) -> None:
         """Read position and identity from the server; AnotherRecordsCopy when they are another record's."""
         self._uncertain = True
-        rows = await self._client.select(METADATA_QUERY, timeout_s=timeout_s)
-        try:
+        rows = await self._client.select(projection.METADATA_QUERY, timeout_s=timeout_s)
+        with reading_rows():
             found = Metadata.read(rows)
-        except ValueError as error:
-            raise SourceError(
-                f"the SPARQL server at {self._client.address} holds a position that is no number: its graph was "
-                "not written by orion-recall"
-            ) from error
         if found.has_other_format:
             raise SourceError(f"{self._what} is of another format: empty its data set, and it is built anew")
-        identities = found.identities
         # Of several identities at least one is another record's.
-        others = (identity for identity in identities if identity != self._expected)
-        self._record = next(others, identities[0] if identities else None)
-        if found.position < self._position:
-            log.warning(
-                "the graph at %s is at position %d and was at %d: it is written again from there",
-                self._client.address, found.position, self._position,
-            )  # fmt: skip
-        self._position = found.position
-        refuse_another(self._what, self._record, self._expected, advice=_ADVICE)
+        identities = sorted(found.identities, key=lambda identity: identity == self._expected)
+        self.database_identity = identities[0] if identities else None
+        if found.position < self.position:
+            told = "%s is at position %d and was at %d: it is written again from there"
+            log.warning(told, self._what, found.position, self.position)
+        self.position = found.position
+        refuse_another(self._what, self.database_identity, self._expected, advice=_ADVICE)
         self._uncertain = False
 
 

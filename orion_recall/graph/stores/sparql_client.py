@@ -1,7 +1,6 @@
-"""The SPARQL 1.1 protocol over HTTP: queries and updates by POST, bounded in time, size and connections.
+"""The SPARQL 1.1 protocol (https://www.w3.org/TR/sparql11-protocol/) over HTTP: bounded in time, size, connections.
 
-https://www.w3.org/TR/sparql11-protocol/. Errors carry the server's address without its secrets, and never the query
-or the server's own words, which repeat it: both may hold the text of memories.
+Errors carry the server's address without its secrets, never the query or the server's own words, which repeat it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import asyncio
 import json
 import logging
 import ssl
-from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -64,11 +62,6 @@ class SparqlServer:
             raise SettingsError("ORION_SPARQL_TOKEN: a bearer token is one word of ASCII characters")
 
     @property
-    def address(self) -> str:
-        """The query address as it may be shown: without what could be a secret."""
-        return _shown(self.url)
-
-    @property
     def updates_at(self) -> str:
         if self.update_url is not None:
             return self.update_url
@@ -76,15 +69,6 @@ class SparqlServer:
         if not parts.path.endswith("/query"):
             return self.url
         return parts._replace(path=parts.path.removesuffix("query") + "update").geturl()
-
-    @property
-    def authorisation(self) -> str | None:
-        """The Authorization header, secrets included; None without credentials."""
-        if self.token is not None:
-            return f"Bearer {self.token.get_secret_value()}"
-        if self.user is None or self.password is None:
-            return None
-        return "Basic " + b64encode(f"{self.user}:{self.password.get_secret_value()}".encode()).decode()
 
 
 class SparqlTable(NamedTuple):
@@ -115,7 +99,7 @@ class SparqlClient:
         max_bytes: int = 16 * 1024 * 1024,
         connections: int = 16,
     ) -> None:
-        self.address = server.address
+        self.address = _shown(server.url)
         self._server = server
         self._query_timeout_s, self._update_timeout_s = query_timeout_s, update_timeout_s
         self._max_bytes, self._connections = max_bytes, connections
@@ -151,10 +135,14 @@ class SparqlClient:
     def _connected(self) -> httpx.AsyncClient:
         # No compression: what is unpacked cannot be bounded before it is.
         headers = {"Accept-Encoding": "identity", "User-Agent": "orion-recall"}
-        if (authorisation := self._server.authorisation) is not None:
-            headers["Authorization"] = authorisation
+        user, password, token = self._server.user, self._server.password, self._server.token
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token.get_secret_value()}"
         return httpx.AsyncClient(
             headers=headers,
+            auth=httpx.BasicAuth(user, password.get_secret_value())
+            if user is not None and password is not None
+            else None,
             verify=self._trusted,
             limits=httpx.Limits(max_connections=self._connections, max_keepalive_connections=self._connections),
             timeout=httpx.Timeout(self._query_timeout_s, connect=_CONNECT_S, pool=_POOL_S),
@@ -173,7 +161,10 @@ class SparqlClient:
             raise TransientSourceError(f"{shown} gave no answer within {timeout_s:g} s") from error
         except httpx.PoolTimeout as error:
             # The semaphore had room, so the pool has lost connections: only a new pool has them back.
-            await self._reconnect()
+            log.warning("the connections to the SPARQL server at %s are opened anew", self.address)
+            if (lost := self._http) is not None:
+                self._http = self._connected()
+                await lost.aclose()
             raise TransientSourceError(f"{shown}: no connection was free") from error
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             why = str(error)[:200] or type(error).__name__
@@ -201,13 +192,6 @@ class SparqlClient:
                     )
             return bytes(received)
 
-    async def _reconnect(self) -> None:
-        log.warning("the connections to the SPARQL server at %s are opened anew", self.address)
-        lost = self._http
-        if lost is not None:
-            self._http = self._connected()
-            await lost.aclose()
-
     async def _answered(self, url: str, query: str, timeout_s: float) -> tuple[list[str], list[Row]]:
         """The variables and rows of an answer (https://www.w3.org/TR/sparql11-results-json/)."""
         body = await self._post(url, query, "query", timeout_s)
@@ -234,20 +218,17 @@ def _check(response: httpx.Response, shown: str, kind: str) -> None:
     media_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if status in _RETRYABLE_STATUS:
         raise TransientSourceError(f"{shown} answers {status}: it is overloaded or not ready")
-    if status in (401, 403):
-        raise SourceError(
-            f"{shown} answers {status}: it refuses the credentials, check ORION_SPARQL_USER and "
-            "ORION_SPARQL_PASSWORD, or ORION_SPARQL_TOKEN"
-        )
-    if 300 <= status < 400:
-        raise SourceError(f"{shown} answers {status}: it has moved, set its new address")
-    if status in (404, 405, 415):
-        setting = "ORION_SPARQL_URL" if kind == "query" else "ORION_SPARQL_UPDATE_URL"
-        raise SourceError(f"{shown} answers {status}: no {kind} is taken there, set the right address in {setting}")
     if not response.is_success:
-        raise (QueryNotTaken if status in (400, 422) else SourceError)(
-            f"{shown} answers {status} to a SPARQL {kind}; its own log says why"
-        )
+        setting = "ORION_SPARQL_URL" if kind == "query" else "ORION_SPARQL_UPDATE_URL"
+        told = f"{shown} answers {status} to a SPARQL {kind}; its own log says why"
+        if status in (401, 403):
+            login = "ORION_SPARQL_USER and ORION_SPARQL_PASSWORD, or ORION_SPARQL_TOKEN"
+            told = f"{shown} answers {status}: it refuses the credentials, check {login}"
+        elif 300 <= status < 400:
+            told = f"{shown} answers {status}: it has moved, set its new address"
+        elif status in (404, 405, 415):
+            told = f"{shown} answers {status}: no {kind} is taken there, set the right address in {setting}"
+        raise (QueryNotTaken if status in (400, 422) else SourceError)(told)
     if response.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise SourceError(f"{shown} answers with compressed content, though it was asked not to")
     if kind == "query" and media_type not in _JSON:

@@ -1,10 +1,7 @@
 """Path search from one entity to another, or along a possessive chain ("Ana's sister's employer"): A* over edges.
 
-Every edge costs 1 and more: for a relation that fits the wanted word badly, for age, for little evidence, for
-telling of another time than is asked for, and for leaving a node with many edges. The estimate of the rest is the
-least number of edges still to follow. It never overestimates: the first path is the cheapest of the edges read.
-
-Hart, Nilsson, Raphael: "A formal basis for the heuristic determination of minimum cost paths", 1968.
+Every edge costs 1 and more, and the estimate of the rest is the least number of edges still to follow. It never
+overestimates: the first path is the cheapest of the edges read (Hart, Nilsson, Raphael, 1968).
 """
 
 from __future__ import annotations
@@ -26,7 +23,9 @@ from orion_recall.values import Scope, TimeRange
 
 Ended = Literal["found", "exhausted", "expansions", "deadline"]
 _AT_ONCE = 16
-_DAY_S = 86_400.0
+# The most that each part adds to an edge's cost of 1.
+_LABEL, _BACKWARDS, _RECENCY, _WEIGHT, _DEGREE, _TIME = 3.0, 0.5, 0.3, 0.3, 1.0, 1.0
+_HALF_LIFE_S = 365 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,20 +41,7 @@ class PathBounds:
     deadline_s: float = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathCosts:
-    """The most that each part adds to an edge's cost; `half_life_days` is that of recency."""
-
-    label: float = 3.0
-    backwards: float = 0.5
-    recency: float = 0.3
-    weight: float = 0.3
-    degree: float = 1.0
-    time: float = 1.0
-    half_life_days: float = 365.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One edge of a path, followed from `source` to `target` (names), with its evidence and its cost by parts."""
 
@@ -69,7 +55,7 @@ class Step:
     cost: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Path:
     """A path and its cost. `entities` are names, one more than there are steps."""
 
@@ -78,12 +64,9 @@ class Path:
     cost: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Paths:
-    """The paths that a search found, cheapest first, and how it ended.
-
-    `exhausted`: there is no other path within the hops. `expansions`, `deadline`: a bound was reached first.
-    """
+    """The paths that a search found, cheapest first, and how it ended: all were read, or a bound was reached."""
 
     paths: tuple[Path, ...]
     ended: Ended
@@ -114,7 +97,6 @@ async def find_path(
     via: Sequence[str] = (),
     now: float,
     bounds: PathBounds = PathBounds(),
-    costs: PathCosts = PathCosts(),
     scope: Scope | None = None,
     during: Sequence[TimeRange] = (),
 ) -> Paths:
@@ -122,9 +104,8 @@ async def find_path(
 
     With `via` the edges must fit these words, one after the other; `target` is then optional. Recency is the age at
     `now` (epoch seconds). With `during` (epoch seconds) an edge costs more of which no memory tells of one of these
-    intervals. With a `scope` only its memories are evidence, and a path with a step without evidence is
-    dropped. SourceError when the graph cannot be queried. Running out of time is no error: what was found is
-    returned.
+    intervals. With a `scope` only its memories are evidence, and a path with a step without evidence is dropped.
+    Running out of time is no error: what was found is returned.
     """
     if target is None and not via:
         raise ValueError("a path needs a target or words to go along")
@@ -132,9 +113,8 @@ async def find_path(
     is_whole = scope is None or scope == Scope(tenant=scope.tenant)
     searched = bounds if is_whole else replace(bounds, paths=max(bounds.paths, bounds.edges))
     search = _Search(
-        graph=TenantGraph(store, tenant), target=target, via=tuple(via), now=now, bounds=searched, costs=costs,
-        during=during,
-    )  # fmt: skip
+        graph=TenantGraph(store, tenant), target=target, via=via, now=now, bounds=searched, during=during
+    )
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + bounds.deadline_s
     ended: Ended = "deadline"
@@ -142,7 +122,7 @@ async def find_path(
         async with asyncio.timeout_at(ends_at):
             ended = await search.run(seed)
     if not search.found:
-        return Paths(paths=(), ended=ended)
+        return Paths((), ended)
     # Names and evidence of the paths get a second, even when the search used up its time.
     try:
         async with asyncio.timeout_at(max(ends_at, loop.time() + 1.0)):
@@ -151,17 +131,16 @@ async def find_path(
         raise TransientSourceError("the graph found a path, but gave its evidence too late") from error
     if scope is not None:
         paths = tuple(path for path in paths if all(step.memories for step in path.steps))[: bounds.paths]
-    return Paths(paths=paths, ended=ended)
+    return Paths(paths, ended)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Search:
     graph: TenantGraph
     target: str | None
-    via: tuple[str, ...]
+    via: Sequence[str]
     now: float
     bounds: PathBounds
-    costs: PathCosts
     during: Sequence[TimeRange]
     found: list[_Reached] = field(default_factory=list[_Reached])
     expanded: int = 0
@@ -173,11 +152,15 @@ class _Search:
     _names: dict[str, str] = field(default_factory=dict[str, str])
 
     async def run(self, seed: str) -> Ended:
-        if self.via and not await self._match_relations():
-            return "exhausted"
-        if self.target is not None and not self.via:
+        if self.via:
+            self._names = await self.graph.relations()
+            names = frozenset(self._names.values())
+            self._fits = [fitting(word, names) for word in self.via]
+            if not all(self._fits):
+                return "exhausted"
+        elif self.target is not None:
             await self._read_target(self.target)
-        order = count()
+        deepest, order = len(self.via) or self.bounds.max_hops, count()
         start = _Reached(seed, 0, 0.0)
         heap: list[tuple[float, int, _Reached]] = [(self._left(seed, 0), next(order), start)]
         best: dict[tuple[str, int], float] = {(seed, 0): 0.0}
@@ -186,21 +169,21 @@ class _Search:
             _, _, at = heapq.heappop(heap)
             if best[at.node, at.depth] < at.spent:
                 continue
-            if self._is_goal(at):
+            is_at_end = at.edge is not None and at.depth >= len(self.via)
+            if is_at_end and (self.target is None or at.node == self.target):
                 if at.node not in ends:
                     ends.add(at.node)
                     self.found.append(at)
                     if len(self.found) >= self.bounds.paths or at.node == self.target:
                         return "found"
                 continue
-            if at.depth >= self._deepest:
+            if at.depth >= deepest:
                 continue
             if self.expanded >= self.bounds.max_expansions:
                 return "found" if self.found else "expansions"
             self.expanded += 1
-            for edge in await self._edges_at(at, heap):
-                reached = self._follow(at, edge)
-                if reached is None:
+            for edge in await self._edges_at(at, heap, deepest):
+                if (reached := self._follow(at, edge)) is None:
                     continue
                 state = (reached.node, reached.depth)
                 if reached.spent < best.get(state, math.inf):
@@ -209,15 +192,6 @@ class _Search:
                     heapq.heappush(heap, (estimate, next(order), reached))
         return "found" if self.found else "exhausted"
 
-    @property
-    def _deepest(self) -> int:
-        return len(self.via) or self.bounds.max_hops
-
-    def _is_goal(self, at: _Reached) -> bool:
-        if self.via and at.depth < len(self.via):
-            return False
-        return at.edge is not None and (self.target is None or at.node == self.target)
-
     def _left(self, node: str, depth: int) -> float:
         """A lower bound of the cost from the node to the goal."""
         if self.via:
@@ -225,13 +199,6 @@ class _Search:
         if node == self.target:
             return 0.0
         return 1.0 if self._near is None or node in self._near else 2.0
-
-    async def _match_relations(self) -> bool:
-        """Finds the relations that fit each word of `via`; False when one word has none."""
-        self._names = await self.graph.relations()
-        names = frozenset(self._names.values())
-        self._fits = [fitting(word, names) for word in self.via]
-        return all(self._fits)
 
     async def _read_target(self, target: str) -> None:
         """Reads the edges of the target and its neighbours: a hub may cut off the edge that leads there."""
@@ -245,60 +212,50 @@ class _Search:
             for edge in more:
                 self._towards.setdefault(edge.other(node), []).append(edge)
 
-    async def _edges_at(self, at: _Reached, heap: Sequence[tuple[float, int, _Reached]]) -> list[Edge]:
+    async def _edges_at(
+        self, at: _Reached, heap: Sequence[tuple[float, int, _Reached]], deepest: int
+    ) -> list[Edge]:
         """The node's edges; read in one query with those of the nodes that are likely to be next."""
-        wanted = (at.node, at.depth if self.via else 0)
-        if wanted not in self._edges:
+        layer = at.depth if self.via else 0
+        if (at.node, layer) not in self._edges:
             together = {at.node: None}
             for _, _, other in heapq.nsmallest(4 * _AT_ONCE, heap):
-                key = (other.node, wanted[1])
-                fits = other.depth == at.depth if self.via else other.depth < self._deepest
-                if fits and key not in self._edges and other.node != self.target and len(together) < _AT_ONCE:
+                fits = other.depth == at.depth if self.via else other.depth < deepest
+                is_new = (other.node, layer) not in self._edges and other.node != self.target
+                if fits and is_new and len(together) < _AT_ONCE:
                     together[other.node] = None
-            await self._read(list(together), wanted[1])
-        return self._edges[wanted]
-
-    async def _read(self, nodes: list[str], layer: int) -> None:
-        limit = self.bounds.edges
-        if self.via:
-            fits = self._fits[layer]
-            relations = [iri for iri, name in self._names.items() if name in fits]
+            relations = [iri for iri, name in self._names.items() if name in self._fits[layer]]
             read = await self.graph.edges(
-                nodes, limit=limit + 1, relations=relations, scan=self.bounds.scan, during=self.during
-            )
-        else:
-            read = await self.graph.edges(nodes, limit=limit + 1, during=self.during)
-        for node, edges in read.items():
-            known = {edge.iri: edge for edge in (*edges, *self._towards.get(node, ()))}
-            self._edges[node, layer] = list(known.values())
+                list(together), limit=self.bounds.edges + 1, relations=relations if self.via else None,
+                scan=self.bounds.scan if self.via else 0, during=self.during,
+            )  # fmt: skip
+            for node, edges in read.items():
+                known = {edge.iri: edge for edge in (*edges, *self._towards.get(node, ()))}
+                self._edges[node, layer] = list(known.values())
+        return self._edges[at.node, layer]
 
     def _follow(self, at: _Reached, edge: Edge) -> _Reached | None:
         """The node that the edge leads to, with its cost; None when the edge does not fit or leads back."""
         node = edge.other(at.node)
         if any(one.node == node for one in at.way()):
             return None
-        costs = self.costs
         parts = {"hop": 1.0}
         if self.via:
             fit, backwards = self._fits[at.depth].get(edge.name, (0.0, False))
             if fit <= 0.0:
                 return None
-            parts["label"] = costs.label * (1.0 - fit)
+            parts["label"] = _LABEL * (1.0 - fit)
             against = (edge.object == at.node) != backwards
-            parts["direction"] = costs.backwards if against and folded(edge.name) not in SYMMETRIC else 0.0
-        parts["recency"] = costs.recency * (1.0 - self._recency(edge.seen))
+            parts["direction"] = _BACKWARDS if against and folded(edge.name) not in SYMMETRIC else 0.0
+        age = _HALF_LIFE_S if edge.seen is None else max(0.0, self.now - edge.seen)
+        parts["recency"] = _RECENCY * (1.0 - 0.5 ** (age / _HALF_LIFE_S))
         if edge.during is not None:
-            parts["time"] = 0.0 if edge.during else costs.time
-        parts["weight"] = costs.weight / (1.0 + math.log2(max(1.0, edge.weight)))
+            parts["time"] = 0.0 if edge.during else _TIME
+        parts["weight"] = _WEIGHT / (1.0 + math.log2(max(1.0, edge.weight)))
         if at.edge is not None:
             degree = len(self._edges[at.node, at.depth if self.via else 0])
-            parts["degree"] = costs.degree * min(1.0, math.log2(1 + degree) / math.log2(2 + self.bounds.edges))
+            parts["degree"] = _DEGREE * min(1.0, math.log2(1 + degree) / math.log2(2 + self.bounds.edges))
         return _Reached(node, at.depth + 1, at.spent + sum(parts.values()), edge, parts, at)
-
-    def _recency(self, seen: float | None) -> float:
-        if seen is None:
-            return 0.5
-        return 0.5 ** (max(0.0, self.now - seen) / (self.costs.half_life_days * _DAY_S))
 
     async def as_evidence(self, scope: Scope | None = None) -> tuple[Path, ...]:
         ways = [reached.way() for reached in self.found]
@@ -308,19 +265,12 @@ class _Search:
         made: list[Path] = []
         for way in ways:
             names = [labels.get(one.node, one.node) for one in way]
-            steps = tuple(
-                Step(
-                    source=source,
-                    relation=one.edge.name,
-                    target=target,
-                    text=one.edge.text,
-                    weight=one.edge.weight,
-                    seen=one.edge.seen,
-                    memories=tuple(memories[one.edge.iri]),
-                    cost={name: round(part, 4) for name, part in one.parts.items()},
-                )
-                for source, target, one in zip(names, names[1:], way[1:], strict=False)
-                if one.edge is not None
-            )
-            made.append(Path(entities=tuple(names), steps=steps, cost=round(way[-1].spent, 4)))
+            steps: list[Step] = []
+            for source, target, one in zip(names, names[1:], way[1:], strict=False):
+                edge = one.edge
+                assert edge is not None, "every node of a way but the first is reached by an edge"
+                cost = {name: round(part, 4) for name, part in one.parts.items()}
+                told = tuple(memories[edge.iri])
+                steps.append(Step(source, edge.name, target, edge.text, edge.weight, edge.seen, told, cost))
+            made.append(Path(tuple(names), tuple(steps), round(way[-1].spent, 4)))
         return tuple(made)

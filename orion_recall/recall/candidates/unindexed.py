@@ -18,7 +18,7 @@ from orion_recall.recall.candidates.fuse import Fusing, by_fused, fused_unindexe
 from orion_recall.recall.search.all_sources import or_else
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import told_ranges
-from orion_recall.sources.text_vectors import Nearness
+from orion_recall.sources.vector_lexical import Nearness
 from orion_recall.values import MemoryView, Question, SourceReport, ToldTime
 
 MOST_COMPARED = 24
@@ -32,7 +32,7 @@ _COMPARING_S = 0.1
 
 
 class ComparesTexts(Protocol):
-    """Compares texts with a question: see `sources.text_vectors.TextVectors`."""
+    """Compares texts with a question: see `sources.vector_lexical.TextVectors`."""
 
     async def embed(self, texts: Sequence[str]) -> None: ...
 

@@ -46,10 +46,10 @@ def test_a_whole_file_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     mappings = load_mappings(written(tmp_path, WHOLE))
     (notes,), (wiki,), (tickets,) = mappings.qdrant, mappings.sparql, mappings.tables
     assert (notes.vector, notes.sparse, notes.payload.title) == ("body", "words", "head.line")
-    assert (wiki.graph, wiki.token) == ("urn:wiki", None)
-    assert (tickets.columns.id, tickets.dsn) == ("number", None)
+    assert (wiki.graph, wiki.secret) == ("urn:wiki", None)
+    assert (tickets.columns.id, tickets.secret) == ("number", None)
     monkeypatch.setenv("NOTES_KEY", "s3cret")
-    assert notes.api_key == "s3cret"
+    assert notes.secret == "s3cret"
     assert "s3cret" not in repr(mappings)
 
 
@@ -74,7 +74,7 @@ def test_a_secret_that_is_not_set_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delenv("NOTES_KEY", raising=False)
     (notes,) = load_mappings(written(tmp_path, WHOLE)).qdrant
     with pytest.raises(SettingsError, match="'notes' takes its secret from NOTES_KEY, which is not set"):
-        assert notes.api_key
+        assert notes.secret
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.interfaces import MemoryGraph
 from orion_recall.recall.understand.chains import walks
 from orion_recall.recall.understand.people import entities
-from orion_recall.sources.graph import RdfSource
-from orion_recall.sources.graph_paths import along
+from orion_recall.sources.graph import RdfSource, along
 from orion_recall.values import Scope, SearchRequest
 from orion_recall.when.times import times
 from tests.samples.source_samples import TENANT, changes, key, memory, names, request

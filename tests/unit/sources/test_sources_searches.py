@@ -12,49 +12,11 @@ import pytest
 from orion_recall.errors import ModelError
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
-from orion_recall.sources.text_vectors import TextVectors
-from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
+from orion_recall.sources.vector_lexical import LexicalSource, TextVectors, VectorSource
 from orion_recall.values import Question, Scope
 from tests.samples.source_samples import HashingEmbedder, TokenEmbedder, key, request
 
-
-class Shelf:
-    """Names and texts as they are told, and what was searched for."""
-
-    kind = "index"
-    damage: str | None = None
-    stalled: str | None = None
-
-    def __init__(self, names: Sequence[tuple[str, ...]] = ()) -> None:
-        self.names = names
-        self.searched: list[SparseTerms] = []
-
-    async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        return self.names[:limit]
-
-    async def search_dense(
-        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
-    ) -> list[tuple[int, float]]:
-        raise AssertionError
-
-    async def search_sparse(self, terms: SparseTerms, scope: Scope, limit: int) -> list[list[tuple[int, float]]]:
-        self.searched.append(terms)
-        return [[(key("a"), 3.0)], []]
-
-
-def lexical(shelf: Shelf, sparse: SparseEncoder) -> LexicalSource:
-    return LexicalSource(shelf, sparse)
-
-
-async def test_the_other_names_of_what_is_named_in_full_are_searched_for(sparse: SparseEncoder) -> None:
-    shelf = Shelf([("Fjord Laboratories", "Fjord Labs"), ("Labs of Umbra", "Umbra")])
-    await lexical(shelf, sparse).search(request("what did Fjord Labs' crew mend", with_aliases=True))
-    (terms,) = shelf.searched
-    wanted = set(sparse.encode_query("what did Fjord Labs crew mend laboratories").indices)
-    assert set(terms.indices) == wanted
-
-
-Found = list[tuple[int, float]]
+Found = Sequence[tuple[int, float]]
 
 
 class ToldIndex:
@@ -65,21 +27,31 @@ class ToldIndex:
     stalled: str | None = None
 
     def __init__(
-        self, *, dense: Found | None = None, text: Found | None = None, context: Found | None = None
+        self, *, dense: Found = (), text: Found = (), context: Found = (), names: Sequence[tuple[str, ...]] = ()
     ) -> None:
-        self.dense, self.by_form = dense or [], {"text": text or [], "context": context or []}
+        self.dense, self.forms, self.names = list(dense), [list(text), list(context)], names
         self.asked: list[tuple[object, ...]] = []
 
-    async def search_dense(self, vector: Sequence[float], scope: Scope, limit: int, min_score: float) -> Found:
+    async def search_dense(
+        self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
+    ) -> list[tuple[int, float]]:
         self.asked.append((list(vector), scope, limit, min_score))
         return self.dense
 
-    async def search_sparse(self, terms: SparseTerms, scope: Scope, limit: int) -> list[Found]:
+    async def search_sparse(self, terms: SparseTerms, scope: Scope, limit: int) -> list[list[tuple[int, float]]]:
         self.asked.append((terms, scope, limit))
-        return [self.by_form["text"], self.by_form["context"]]
+        return self.forms
 
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
-        raise AssertionError
+        return self.names[:limit]
+
+
+async def test_the_other_names_of_what_is_named_in_full_are_searched_for(sparse: SparseEncoder) -> None:
+    index = ToldIndex(names=[("Fjord Laboratories", "Fjord Labs"), ("Labs of Umbra", "Umbra")])
+    await LexicalSource(index, sparse).search(request("what did Fjord Labs' crew mend", with_aliases=True))
+    ((terms, *_),) = index.asked
+    wanted = set(sparse.encode_query("what did Fjord Labs crew mend laboratories").indices)
+    assert isinstance(terms, SparseTerms) and set(terms.indices) == wanted
 
 
 async def test_the_vector_arm_embeds_the_dense_text_and_passes_scope_limit_and_threshold():

@@ -11,23 +11,16 @@ from datetime import UTC, datetime
 import pytest
 
 from orion_recall.graph.vocabulary import entity_iri
-from orion_recall.graph.walks.path import PathBounds, PathCosts, Paths, find_path
+from orion_recall.graph.walks.path import PathBounds, Paths, find_path
 from tests.stand_ins.graph import DAY, NOW, PEOPLE, TENANT, Said, SampleGraph, sample_graph
 
 
 async def path(
-    graph: SampleGraph,
-    one: str,
-    other: str | None = None,
-    *via: str,
-    bounds: PathBounds | None = None,
-    costs: PathCosts | None = None,
+    graph: SampleGraph, one: str, other: str | None = None, *via: str, bounds: PathBounds | None = None
 ) -> Paths:
     target = str(entity_iri(other)) if other is not None else None
-    return await find_path(
-        graph, TENANT, str(entity_iri(one)), target, via=via, now=NOW, bounds=bounds or PathBounds(),
-        costs=costs or PathCosts(),
-    )  # fmt: skip
+    seed = str(entity_iri(one))
+    return await find_path(graph, TENANT, seed, target, via=via, now=NOW, bounds=bounds or PathBounds())
 
 
 def ways(found: Paths) -> list[tuple[str, ...]]:
@@ -85,8 +78,6 @@ async def test_what_everything_is_linked_to_is_avoided():
         said("q", ("A", "likes", "Quiet"), ("B", "likes", "Quiet")),
     ])  # fmt: skip
     assert ways(await path(graph, "A", "B")) == [("A", "Quiet", "B")]
-    cheap = PathCosts(degree=0.0, weight=0.0, recency=0.0)
-    assert (await path(graph, "A", "B", costs=cheap)).paths[0].cost == pytest.approx(2.0)
 
 
 async def test_a_hub_costs_no_more_than_its_limit_and_its_neighbours_are_found_all_the_same():
