@@ -6,10 +6,9 @@ import asyncio
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -24,16 +23,13 @@ from orion_recall.profile.reading import load_profile, load_profiles
 from orion_recall.shipped import shipped_folder
 
 _FILE_NAME = re.compile(r"[\w-][\w.-]{0,126}", re.ASCII)
-_ENDINGS = ("yaml", "yml")
 _SAME = ("profile", "description")
 _NEED_A_GOOD_ONE = ("save", "replay")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """A text that was checked: its profile, or its problems; and how it differs from the one in the folder."""
+class Checked(NamedTuple):
+    """A text that was checked: its problems, or how it differs from the one in the folder."""
 
-    profile: Profile | None = None
     problems: Sequence[ProfileProblem] = ()
     differences: Sequence[ProfileDifference] = ()
 
@@ -103,8 +99,6 @@ def _page(
         error=error,
         may_save=_may_save(visit),
         was_checked=visit.request.method == "POST",
-        said=visit.form.text("said"),
-        form=visit.form,
         last=visit.form.number("last", least=LEAST, most=MOST) or USUAL,
         least=LEAST,
         most=MOST,
@@ -124,14 +118,13 @@ def _checked(text: str, name: str, file: Path) -> Checked:
         found = diff_profiles(load_profile(file), profile)
     except ProfileError:  # a broken file is what one came to mend
         found = []
-    return Checked(profile=profile, differences=[one for one in found if one.key not in _SAME])
+    return Checked(differences=[one for one in found if one.key not in _SAME])
 
 
 def _file(visit: Visit, name: str) -> Path:
-    if _FILE_NAME.fullmatch(name):
-        for ending in _ENDINGS:
-            if (path := _folder(visit) / f"{name}.{ending}").is_file():
-                return path
+    paths = [_folder(visit) / f"{name}.{ending}" for ending in ("yaml", "yml")]
+    if _FILE_NAME.fullmatch(name) and (path := next(filter(Path.is_file, paths), None)):
+        return path
     raise HTTPException(404, f"there is no profile {name!r}")
 
 

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from orion_recall.console.replay_process import FOLDER, WantedReplay
-from orion_recall.console.visit import Visit, decision_path
+from orion_recall.console.visit import Visit
 from orion_recall.contracts import describe
 from orion_recall.text.normal import storable
 
@@ -87,7 +87,6 @@ def shown_report(report: Report) -> dict[str, Any]:
         "compared": report.tried or report.control_against_logged,
         "changed": changed[:_SHOWN],
         "all_changed": len(changed),
-        "decision_path": decision_path,
     }
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from orion_recall.console import access
 from orion_recall.console.access import LIFETIME_S, Sessions, TokenFile, new_token, read_tokens, token_hash
-from orion_recall.console.app import is_own_path
-from orion_recall.console.guard import answered_hosts, host_name, is_loopback
+from orion_recall.console.server import answered_hosts, host_name, is_loopback, is_own_path
 from orion_recall.errors import SettingsError
 from orion_recall.settings import Settings
 
@@ -69,16 +68,17 @@ def test_a_file_that_can_be_read_no_more_lets_nobody_in(tmp_path: Path) -> None:
     ("text", "why"),
     [
         ("", "list of"),
-        ("tokens = []", "list of"),
+        ("tokens = []", "at least 1 item"),
         ("[[tokens]", "cannot be read"),
-        ('[[tokens]]\nname = "ana"', "give may, name, sha256, tenant"),
-        (entry("t", may='["everything"]'), "may is a list of"),
-        (entry("t", may='"recall"'), "may is a list of"),
-        (entry("t", tenant=""), "name and tenant are text"),
-        (entry("t").replace(token_hash("t"), "t"), "64 hex digits"),
+        ('[[tokens]]\nname = "ana"', "tokens.0.sha256: Field required; tokens.0.tenant"),
+        (entry("t", may='["everything"]'), "'recall', 'feedback', 'delete' or 'operate'"),
+        (entry("t", may='["write"]'), "write is gone: `orion-recall memory update` changes memories"),
+        (entry("t", may='"recall"'), "tokens.0.may: "),
+        (entry("t", tenant=""), "tokens.0.tenant: "),
+        (entry("t").replace(token_hash("t"), "t"), "tokens.0.sha256: .*console --new-token NAME"),
         (entry("t") + entry("t", "bo"), "there already"),
         (entry("t") + entry("u"), "there already"),
-        (entry("t") + "port = 1", "nothing else"),
+        (entry("t") + "port = 1", "tokens.0.port: Extra inputs are not permitted"),
     ],
 )
 def test_a_file_with_a_mistake_is_refused_with_what_is_wrong(tmp_path: Path, text: str, why: str) -> None:
