@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from orion_recall.console.replay_process import FOLDER, WantedReplay
+from orion_recall.console.replay_process import FOLDER, Replay
 from orion_recall.console.visit import Visit
 from orion_recall.contracts import describe
 from orion_recall.text.normal import storable
@@ -118,7 +118,7 @@ async def start_replay(visit: Visit, profile: str, text: str) -> str:
     ids = await visit.console.log.newest_ids(count, profile=of, tenant=tenant)
     if not ids:
         return f"Nothing was started: there is no decision{f' under {of}' if of else ''} that you may replay."
-    wanted = WantedReplay(
+    wanted = Replay(
         profile=profile,
         text=text,
         ids=ids,

@@ -11,8 +11,9 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from redis.asyncio import Redis
 
@@ -67,8 +68,7 @@ def shadow_for(facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> Lo
     return profiles.get(shadow.profile)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShadowTask:
+class ShadowTask(NamedTuple):
     """An answered query, to be recalled again by `profile` as of `now`."""
 
     facts: RequestFacts

@@ -24,7 +24,7 @@ from orion_recall.serving.backends import Opened
 from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.observe.heartbeat_fields import DiskState
 from orion_recall.serving.query_queue import QueryQueue
-from orion_recall.serving.worker import ServedMessage, Worker
+from orion_recall.serving.worker import QueryRequest, Worker
 from orion_recall.settings import Settings
 from orion_recall.sources.several_stores import SeveralStores
 
@@ -68,13 +68,11 @@ class Instruments:
         self._stages = histogram("stage.duration", "Stages of a recall", _SECONDS, "s")
         self._sources = histogram("source.duration", "Searches of a source", _SECONDS, "s")
 
-    def record(self, served: ServedMessage) -> None:
-        """Record one entry that this worker has answered; a refused commit means that another worker did."""
-        if served.commit != "committed":
-            return
-        recalled, profile = served.recalled, served.facts.profile
-        self._recalls[served.outcome, profile] += 1
-        self._duration.record(served.seconds, {"profile": profile}, _NO_CONTEXT)
+    def record(self, answered: QueryRequest) -> None:
+        """Record one entry that this worker has answered."""
+        recalled, profile = answered.answer.recalled, answered.facts.profile
+        self._recalls[answered.answer.outcome, profile] += 1
+        self._duration.record(answered.delivery.elapsed_s, {"profile": profile}, _NO_CONTEXT)
         if recalled is None:
             return
         for stage, ms in recalled.stage_ms.items():

@@ -17,7 +17,8 @@ from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 from orion_recall import telemetry as t
 from orion_recall.errors import SettingsError, install_hint
-from orion_recall.serving.worker import ServedMessage
+from orion_recall.recall.report.decision import RequestFacts
+from orion_recall.serving.worker import QueryAnswer
 from orion_recall.text.normal import storable
 from orion_recall.values import SourceReport
 
@@ -47,18 +48,20 @@ def otlp_exporters() -> tuple[SpanExporter, MetricExporter] | None:
 _TEXT_CHARS = 4000
 
 
-def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool) -> None:
+def describe_recall(
+    facts: RequestFacts, answer: QueryAnswer, span: Span, tracer: Tracer, *, with_content: bool
+) -> None:
     """Add the results to the recall's span, and a child span for every stage and source."""
-    recalled, query, span = served.recalled, served.facts.query, served.traced.span
+    recalled, query = answer.recalled, facts.query
     span.set_attributes({t.ATTRIBUTE_OPERATION: t.OPERATION_SEARCH, t.ATTRIBUTE_SPAN_KIND: t.SPAN_KIND_RETRIEVER})
-    if served.facts.tenant:
-        span.set_attribute(t.ATTRIBUTE_MEMORY_STORE, served.facts.tenant)
+    if facts.tenant:
+        span.set_attribute(t.ATTRIBUTE_MEMORY_STORE, facts.tenant)
     if query is not None and query.session_id is not None:
         span.set_attribute(t.ATTRIBUTE_CONVERSATION, query.session_id)
     if query is not None and with_content:
         text = _exportable(query.fragment)
         span.set_attributes({t.ATTRIBUTE_QUERY: text, t.ATTRIBUTE_INPUT: text})
-    if served.outcome == "failed":
+    if answer.outcome == "failed":
         span.set_status(Status(StatusCode.ERROR))
     if recalled is None:
         return
@@ -68,7 +71,7 @@ def describe_recall(served: ServedMessage, tracer: Tracer, *, with_content: bool
     )
     if with_content:
         span.set_attribute(t.ATTRIBUTE_RENDERED, _exportable(recalled.rendered))
-    parent, at_ns = trace.set_span_in_context(span), served.recall_began_ns
+    parent, at_ns = trace.set_span_in_context(span), answer.recall_began_ns
     for stage, ms in recalled.stage_ms.items():
         made = _span(tracer, t.SPAN_STAGE.format(stage), parent, at_ns, ms)
         made.set_attribute(t.ATTRIBUTE_SPAN_KIND, t.SPAN_KIND_CHAIN)

@@ -29,7 +29,7 @@ from orion_recall.serving.observe.heartbeat_fields import (
 )
 from orion_recall.serving.observe.observer import HttpPort, json_answer
 from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
-from orion_recall.serving.worker import ServedMessage
+from orion_recall.serving.worker import QueryAnswer
 from orion_recall.telemetry import continue_trace
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Hit, MemoryView, Outcome, Scope, SourceReport
@@ -183,16 +183,8 @@ def spans_of(
     traced = continue_trace(None, tracer=tracer)
     query = RecallQueryV1(fragment=fragment, session_id="s-7")
     facts = RequestFacts(decision_id="d", corr_id="c", query=query, tenant="acme", profile="reflect.v1")
-    served = ServedMessage(
-        facts=facts,
-        outcome=outcome,
-        commit="committed",
-        seconds=0.01,
-        traced=traced,
-        recalled=found,
-        recall_began_ns=BEGAN_NS,
-    )
-    describe_recall(served, tracer, with_content=with_content)
+    answer = QueryAnswer(outcome=outcome, reply=b"", recalled=found, recall_began_ns=BEGAN_NS)
+    describe_recall(facts, answer, traced.span, tracer, with_content=with_content)
     traced.span.end()
     return {span.name: span for span in exporter.get_finished_spans()}
 
