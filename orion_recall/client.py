@@ -38,11 +38,10 @@ from orion_recall.contracts import (
     RecallQueryV1,
     RecallReceiptV1,
     RecallReplyV1,
-    causality_links,
     read_message,
-    refuse_unknown,
-    refuse_unknown_names,
 )
+from orion_recall.contracts.envelope import causality_links
+from orion_recall.contracts.fields import refuse_unknown, refuse_unknown_names
 from orion_recall.errors import InvalidMessage
 
 Reply = TypeVar("Reply", bound=BaseModel)

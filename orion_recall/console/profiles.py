@@ -17,8 +17,7 @@ from orion_recall.atomic_file import whole_text
 from orion_recall.console.replays import LEAST, MOST, USUAL, start_replay
 from orion_recall.console.visit import Visit
 from orion_recall.errors import ProfileError, ProfileProblem
-from orion_recall.profile import Profile, diff_profiles
-from orion_recall.profile.model import ProfileDifference
+from orion_recall.profile.model import Profile, ProfileDifference, diff_profiles
 from orion_recall.profile.reading import load_profile, load_profiles
 from orion_recall.shipped import shipped_folder
 

@@ -35,9 +35,7 @@ class SelectedV1(Message):
     ranks: dict[str, int]
     confidence: ConfidenceV1 | None = None
     layer: str | None = None
-    succeeds: SuccessionV1 | None = Field(
-        default=None, description="the memory whose place, score and parts it has, as it is stated to succeed it"
-    )
+    succeeds: SuccessionV1 | None = Field(default=None, description="the memory whose place and score it has")
     ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
 
 
@@ -52,9 +50,7 @@ class CandidateV1(Message):
     score: float | None = Field(default=None, description="its final score; null: it was dropped before it had one")
     parts: dict[str, float] = Field(default_factory=dict[str, float], description="the parts of the score, 0 to 1")
     led_by: LedBy | None = Field(default=None, description="what led to it, where no source found it")
-    weights: dict[str, float] = Field(
-        default_factory=dict[str, float], description="their weights; the score is the mean of the parts by these"
-    )
+    weights: dict[str, float] = Field(default_factory=dict[str, float], description="their weights in the score")
     kept: bool = Field(default=False, description="whether it is in the bundle")
     dropped: str | None = Field(default=None, description="why it is not: near_duplicate, token_budget and so on")
     dropped_for: str | None = Field(default=None, description="the memory that was kept in its place, if any")
@@ -99,12 +95,8 @@ class RecallDecisionV1(Message):
     profile_fallback: bool = False
     sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
     selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
-    weights: dict[str, float] | None = Field(
-        default=None, description="the weights of the parts of `selected`; null: none, or several sets"
-    )
-    stage_ms: dict[str, float] = Field(
-        default_factory=dict[str, float], description="of every stage, with fractions; `total` is all of it"
-    )
+    weights: dict[str, float] | None = Field(default=None, description="of the parts; null: none, or several")
+    stage_ms: dict[str, float] = Field(default_factory=dict[str, float], description="by stage, and their `total`")
     tokens: int = 0
     query_chars: int = 0
     unknown_fields: int = 0
@@ -113,33 +105,21 @@ class RecallDecisionV1(Message):
     reply_to: str | None = None
     trace_id: str | None = None
     worker: str | None = None
-    understood: dict[str, JsonValue] | None = Field(
-        default=None, description="what was understood of the query: its times, class, language, people, entities"
-    )
+    understood: dict[str, JsonValue] | None = Field(default=None, description="times, class, people, entities …")
     confidence: float | None = Field(default=None, description="how sure the answer is; null without an item")
     cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
     no_answer: NoAnswerV1 | None = None
-    strategy: str | None = Field(
-        default=None, description="the class and shape whose strategies were used (`temporal+list`); null: none"
-    )
+    strategy: str | None = Field(default=None, description="the strategies used (`temporal+list`); null: none")
     shadow_of: str | None = Field(default=None, description="the decision that answered, where this is a shadow's")
-    answer_probability: float | None = Field(
-        default=None, description="the probability that anything found answers; null where it cannot be told"
-    )
-    canary: CanaryV1 | None = Field(
-        default=None, description="which profile answered and why, where the profile that was asked has a canary"
-    )
+    answer_probability: float | None = Field(default=None, description="that anything found answers, if known")
+    canary: CanaryV1 | None = Field(default=None, description="which profile answered, where there is a canary")
     asked: dict[str, JsonValue] | None = Field(
         default=None,
         description="what was asked beside the text: `options` as given, `turn` and `lane` where given, and of "
         "what was recalled `scope`, `clock` (what was now), `zone`, `limits`; words where query text is kept",
     )
-    read_at: dict[str, int] | None = Field(
-        default=None, description="the outbox positions that `index` and `graph` had applied when the search began"
-    )
-    build: dict[str, str] | None = Field(
-        default=None, description="what decided: `version`, `model`, `weights` (their hash, short), `extractor`"
-    )
+    read_at: dict[str, int] | None = Field(default=None, description="outbox positions of `index` and `graph` then")
+    build: dict[str, str] | None = Field(default=None, description="version, model, extractor, hash of the weights")
     not_replayable: str | None = Field(default=None, description="why it cannot be asked again; null: it can")
     candidates: list[CandidateV1] | None = Field(default=None, description="the candidates, best first, where kept")
     unsure: bool = Field(default=False, description="whether nothing clearly answers: only the nearest are given")

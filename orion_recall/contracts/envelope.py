@@ -81,9 +81,7 @@ class ErrorInfo(Message):
 
     type: ErrorKind
     message: str
-    retry_after_ms: int | None = Field(
-        default=None, description="of `refused` for want of time: when to ask again, in milliseconds from now"
-    )
+    retry_after_ms: int | None = Field(default=None, description="when to ask again, if `refused` for time")
 
 
 def _utc(value: datetime) -> datetime:

@@ -72,9 +72,7 @@ class CascadeStepV1(Message):
     depth: int = Field(description="0: the first layer; 1: those that it names, and so on")
     hits: int = Field(description="memories that its sources found")
     confidence: Share | None = Field(description="of its first item; null when there is none")
-    relevance: Share | None = Field(
-        default=None, description="the semantic relevance of its first item; null where only words tell of it"
-    )
+    relevance: Share | None = Field(default=None, description="of its first item; null: only words tell of it")
     ms: float
     late: list[str] = Field(description="sources that did not answer in the time that was left")
     not_asked: NotAsked | None = Field(default=None, description="why it was not searched")
@@ -94,9 +92,7 @@ class CascadeV1(Message):
     max_depth: int
     ended: Literal["confident", "depth", "no_layer", "deadline"] = Field(description="why it ended")
     trigger: Trigger = Field(description="what the first layer's answer was against threshold and minimum")
-    merge_strategy: MergeStrategy | None = Field(
-        default=None, description="the part that weighs most in the merged score; null: nothing was merged"
-    )
+    merge_strategy: MergeStrategy | None = Field(default=None, description="what weighs most in the merged score")
     combined: dict[str, int] = Field(description="items of each layer in the answer")
     path: list[CascadeStepV1]
 
@@ -145,9 +141,7 @@ class RecallOptionsV1(ClosedMessage):
     user: Identifier | None = None
     agent_id: Identifier | None = Field(default=None, description="only memories stored with this agent_id")
     run_id: Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
-    k: int | None = Field(
-        default=None, ge=1, le=1000, description="items at most; a larger one lifts the caps per source"
-    )
+    k: int | None = Field(default=None, ge=1, le=1000, description="items at most; more than the caps lifts them")
     budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
@@ -155,26 +149,16 @@ class RecallOptionsV1(ClosedMessage):
     tags: Strings = ()
     since: Moment | None = None
     until: Moment | None = None
-    as_of: MomentAsTold | None = Field(
-        default=None, description='"now" for this query: memories of a later time are not seen'
-    )
-    timezone: ZoneName | None = Field(
-        default=None, description="zone of the query's days (Europe/Berlin, +02:00); else that of as_of, or UTC"
-    )
+    as_of: MomentAsTold | None = Field(default=None, description='"now": memories of a later time are not seen')
+    timezone: ZoneName | None = Field(default=None, description="Europe/Berlin, +02:00; else that of as_of, or UTC")
     exclude: Strings = Field(default=(), description="ids of memories to leave out, as items have them")
     cascade: bool | None = Field(default=None, description="whether further layers are searched when unsure")
-    confidence_threshold: float | None = Field(
-        default=None, ge=0, le=1, description="of a cascade: the confidence under which it goes on"
-    )
-    max_cascade_depth: int | None = Field(
-        default=None, ge=0, le=6, description="how many times next layers may be asked"
-    )
+    confidence_threshold: float | None = Field(default=None, ge=0, le=1, description="under it a cascade goes on")
+    max_cascade_depth: int | None = Field(default=None, ge=0, le=6, description="how often next layers are asked")
     merge_strategy: Literal["weighted", "confidence_weighted"] | None = Field(
         default=None, description="of a cascade: how the items of several layers become one order"
     )
-    no_answer: bool | None = Field(
-        default=None, description="whether an answer that is not sure enough is withheld; absent: the profile's"
-    )
+    no_answer: bool | None = Field(default=None, description="whether an answer that is not sure is withheld")
     include: Include | None = None
 
 
@@ -192,21 +176,32 @@ class ExcludedTurn(Message):
 
 def as_turn(value: object) -> object:
     """The readable parts of the hint; None where it is no object."""
-    if isinstance(value, ExcludedTurn) or not isinstance(value, dict):
-        return value if isinstance(value, ExcludedTurn) else None
-    given = cast("dict[str, object]", value)
-    ids, text, ts = (given.get(name) for name in ExcludedTurn.model_fields)
+    if isinstance(value, dict):
+        return _parts(cast("dict[str, object]", value))
+    return value if isinstance(value, ExcludedTurn) else None
+
+
+def _parts(turn: Mapping[str, object]) -> dict[str, object]:
+    ids, text, ts = (turn.get(name) for name in ExcludedTurn.model_fields)
     told = cast("list[object]", ids) if isinstance(ids, list | tuple) else []
+    try:
+        seconds = zoned_moment(ts).timestamp()
+    except ValueError:
+        seconds = None
     return {
         "active_turn_ids": [one for one in told if isinstance(one, str) and one],
         "active_turn_text": text if isinstance(text, str) else "",
-        "active_turn_ts": _epoch_s(ts),
+        "active_turn_ts": seconds,
     }
 
 
 def as_text(value: object) -> object:
     """The value if it is text, else None."""
     return value if isinstance(value, str) else None
+
+
+_Turn = Annotated[ExcludedTurn | None, BeforeValidator(as_turn, json_schema_input_type=JsonValue)]
+_Lane = Annotated[str | None, BeforeValidator(as_text, json_schema_input_type=JsonValue)]
 
 
 class RecallQueryV1(Message):
@@ -223,12 +218,8 @@ class RecallQueryV1(Message):
     profile: str | None = Field(default=None, max_length=128)
     reply_to: str | None = None
     options: RecallOptionsV1 | None = None
-    exclude: Annotated[ExcludedTurn | None, BeforeValidator(as_turn, json_schema_input_type=JsonValue)] = Field(
-        default=None, description="the turn that is being answered: its ids, text and time"
-    )
-    lane: Annotated[str | None, BeforeValidator(as_text, json_schema_input_type=JsonValue)] = Field(
-        default=None, description="a visibility lane, such as chat or social: what it means ORION_QUERY_LANE says"
-    )
+    exclude: _Turn = Field(default=None, description="the turn that is being answered: its ids, text and time")
+    lane: _Lane = Field(default=None, description="a visibility lane, such as chat: see ORION_QUERY_LANE")
 
     @model_validator(mode="before")
     @classmethod
@@ -239,30 +230,16 @@ class RecallQueryV1(Message):
 def ignored_fields(payload: Mapping[str, object]) -> int:
     """How many fields of a query's payload are not used: unknown ones, and hints that mean nothing here."""
     named = {name: value for name, value in payload.items() if name not in IGNORED_HINTS}
-    return count_unknown(RecallQueryV1, named) + ignored_hints(payload)
-
-
-def ignored_hints(payload: Mapping[str, object]) -> int:
-    """The number of hints, or parts of them, that are not used or cannot be read."""
-    count = sum(bool(payload.get(name)) for name in IGNORED_HINTS)
+    count = count_unknown(RecallQueryV1, named) + sum(bool(payload.get(name)) for name in IGNORED_HINTS)
     lane, turn = payload.get("lane"), payload.get("exclude")
-    count += bool(lane) and not isinstance(lane, str)
+    count += bool(lane) and as_text(lane) is None
     if not isinstance(turn, dict):
         return count + bool(turn)
     given = cast("dict[str, object]", turn)
-    ids, text, ts = (given.get(name) for name in ExcludedTurn.model_fields)
-    if isinstance(ids, list):
-        count += any(not isinstance(one, str) for one in cast("list[object]", ids))
-    else:
-        count += bool(ids)
-    return count + (bool(text) and not isinstance(text, str)) + (bool(ts) and _epoch_s(ts) is None)
-
-
-def _epoch_s(value: object) -> float | None:
-    try:
-        return zoned_moment(value).timestamp()
-    except ValueError:
-        return None
+    read = _parts(given)
+    unread = {name: read[name] != given.get(name) for name in ("active_turn_ids", "active_turn_text")}
+    unread["active_turn_ts"] = read["active_turn_ts"] is None
+    return count + sum(bool(given.get(name)) and is_unread for name, is_unread in unread.items())
 
 
 class MemoryItemV1(Message):
@@ -286,9 +263,7 @@ class MemoryItemV1(Message):
     chunk: str | None = Field(default=None, description="the passage of the memory that fits best")
     confidence: ConfidenceV1 | None = None
     layer: str | None = Field(default=None, description="of a cascade: the layer of memory it comes from")
-    metadata: dict[str, JsonValue] | None = Field(
-        default=None, description="what each item's sender gave, read from Postgres"
-    )
+    metadata: dict[str, JsonValue] | None = Field(default=None, description="what its sender gave, from Postgres")
 
 
 class SourceStats(Message):
@@ -305,9 +280,7 @@ class BundleStats(Message):
     """The costs of a recall and the sources of its hits; all after `profile` only when the query had `options`."""
 
     backend_counts: dict[str, int]
-    latency_ms: Annotated[int, Field(ge=0)] | float = Field(
-        description="whole milliseconds; with a fraction when the query had `options`"
-    )
+    latency_ms: Annotated[int, Field(ge=0)] | float = Field(description="whole; with `options` with a fraction")
     profile: str
     outcome: Outcome | None = None
     decision_id: str | None = None
@@ -318,9 +291,7 @@ class BundleStats(Message):
     confidence: float | None = Field(default=None, description="how sure the answer is; null without an item")
     no_answer: NoAnswerV1 | None = None
     unsure: bool | None = Field(default=None, description="whether nothing clearly answers")
-    probability: float | None = Field(
-        default=None, description="the probability that anything found answers; null where it cannot be told"
-    )
+    probability: float | None = Field(default=None, description="that anything found answers, if known")
 
 
 class ChunkInfoV1(Message):

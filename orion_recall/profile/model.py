@@ -8,11 +8,11 @@ import math
 from collections.abc import Collection
 from copy import copy
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_serializer, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
 
 from orion_recall.profile.sections import (
     CONFIG,
@@ -33,6 +33,7 @@ from orion_recall.profile.sections import (
     Shadow,
     Share,
     TimeInQuestions,
+    problem,
     relevance_share,
     section_values,
 )
@@ -62,9 +63,7 @@ class ProfileValues(Section):
     profile: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="Its name and version, as the file's.")
     description: str = Field(default="", max_length=1000, description="What the profile is for, in a sentence.")
     scope: Scope = Field(default="global", description="Whose memories are searched, unless the query says.")
-    budget: Budget = Field(
-        default="mid", description="How deep sources search: low 100, mid 300, high 1000 candidates."
-    )
+    budget: Budget = Field(default="mid", description="Depth of search: low 100, mid 300, high 1000 candidates.")
     vector_top_k: TopK = Field(description="Hits the vector source may bring to selection; 0 switches it off.")
     lexical_top_k: TopK | None = Field(
         default=None, description="Hits the keyword source may bring to selection; 0: off, null: as vector_top_k."
@@ -72,9 +71,7 @@ class ProfileValues(Section):
     rdf_top_k: TopK = Field(description="Hits the graph source may bring to selection; 0 switches it off.")
     enable_sql_timeline: bool = Field(default=False, description="Whether the SQL timeline is searched.")
     sql_top_k: TopK = Field(default=8, description="Hits the SQL timeline may bring to selection; 0: off.")
-    sql_since_minutes: int = Field(
-        default=180, ge=1, le=5_256_000, description="How far back it looks, in minutes."
-    )
+    sql_since_minutes: int = Field(default=180, ge=1, le=5_256_000, description="How far back it looks (minutes).")
     max_per_source: int = Field(ge=1, le=1000, description="Items of one source in a bundle, at most.")
     max_total_items: int = Field(ge=1, le=1000, description="Items in a bundle, at most.")
     time_decay_half_life_hours: float | None = Field(
@@ -84,9 +81,7 @@ class ProfileValues(Section):
         default=None, gt=0, le=1_000, description="As a rate an hour: 0.001 is 29 days, 0.1 7 hours."
     )
     recency_floor: Share = Field(default=0.05, description="The recency an old memory keeps, from 0 to 1.")
-    render_budget_tokens: int = Field(
-        ge=1, le=1_000_000, description="The rendered text at most, in cl100k tokens."
-    )
+    render_budget_tokens: int = Field(ge=1, le=1_000_000, description="The rendered text at most (cl100k tokens).")
     enable_query_expansion: bool = Field(default=True, description="Whether terms and aliases join the search.")
     over_budget: Literal["skip", "stop"] = Field(
         default="skip", description="For an item over the token budget: `skip` tries the next, `stop` ends there."
@@ -112,9 +107,7 @@ class ProfileValues(Section):
         default=(), strict=False, description="The speaker that a query's `options.user` is, as `[u-17=Ana Miles]`."
     )
     cascade: Cascade = Field(default=Cascade(), description="Whether further layers are searched when unsure.")
-    unsure_below: Share = Field(
-        default=0.0, description="The probability that anything answers under which the reply is unsure; 0: never."
-    )
+    unsure_below: Share = Field(default=0.0, description="The probability of an answer under which it is unsure.")
     unsure_items: int = Field(default=3, ge=1, le=1000, description="Items of an unsure reply, at most.")
     when_unsure: Literal["note", "plain"] = Field(
         default="plain", description="`note`: the rendered text of an unsure reply begins with a line that says so."
@@ -133,26 +126,15 @@ class ProfileValues(Section):
     @model_validator(mode="after")
     def _something_can_be_found(self) -> Self:
         if not self.sources_on:
-            raise PydanticCustomError(
-                "no_source",
-                "no source is on: set one of vector_top_k, lexical_top_k and rdf_top_k above 0, "
-                "or enable_sql_timeline to true",
-                {"key": "vector_top_k"},
-            )
-        if not any(getattr(self.fusion.weights, name) for name in self.sources_on):
-            raise PydanticCustomError(
-                "no_weight",
-                "every source that is on ({sources}) has the fusion weight 0",
-                {"sources": ", ".join(self.sources_on), "key": "fusion.weights"},
-            )
+            on = "set one of vector_top_k, lexical_top_k and rdf_top_k above 0, or enable_sql_timeline to true"
+            raise problem("vector_top_k", f"no source is on: {on}")
+        searched = [("fusion.weights", "that is on", self.sources_on)]
         for name in LAYER_NAMES if self.cascade.enabled else ():
-            layer = self.cascade.layers.named(name)
-            if layer.sources and not any(getattr(self.fusion.weights, source) for source in layer.sources):
-                raise PydanticCustomError(
-                    "no_weight",
-                    "every source of the layer {layer} ({sources}) has the fusion weight 0",
-                    {"layer": name, "sources": ", ".join(layer.sources), "key": f"cascade.layers.{name}.sources"},
-                )
+            sources = self.cascade.layers.named(name).sources
+            searched += [(f"cascade.layers.{name}.sources", f"of the layer {name}", sources)] if sources else []
+        for key, which, sources in searched:
+            if not any(getattr(self.fusion.weights, source) for source in sources):
+                raise problem(key, f"every source {which} ({', '.join(sources)}) has the fusion weight 0")
         return self
 
     @model_validator(mode="after")
@@ -161,16 +143,10 @@ class ProfileValues(Section):
         if given is None or rate is None:
             return self
         if abs(given - self.half_life_hours) > given * _DECAYS_AGREE:
-            raise PydanticCustomError(
-                "decay",
-                "a rate of {rate} an hour halves in {halves} hours, and time_decay_half_life_hours says {given}: "
-                "give one of the two (null takes the other one back)",
-                {
-                    "rate": f"{rate:g}",
-                    "halves": f"{self.half_life_hours:.4g}",
-                    "given": f"{given:g}",
-                    "key": "time_decay_lambda_per_hour",
-                },
+            raise problem(
+                "time_decay_lambda_per_hour",
+                f"a rate of {rate:g} an hour halves in {self.half_life_hours:.4g} hours, and "
+                f"time_decay_half_life_hours says {given:g}: give one of the two (null takes the other one back)",
             )
         return self
 
@@ -178,16 +154,11 @@ class ProfileValues(Section):
     def _relevance_is_not_outvoted(self) -> Self:
         share = relevance_share(self.weights(reranked=True))
         if share < MIN_RELEVANCE_SHARE - ROUNDING:
-            raise PydanticCustomError(
-                "outvoted",
-                "all weights but `recency` together ({counted}) are {share} of the weights and must be at least "
-                "{least}: recency must not outvote relevance",
-                {
-                    "counted": "with `rerank.weight`" if self.rerank.enabled else "without a reranker",
-                    "share": f"{share:.4g}",
-                    "least": f"{MIN_RELEVANCE_SHARE}",
-                    "key": "ranking.recency",
-                },
+            counted = "with `rerank.weight`" if self.rerank.enabled else "without a reranker"
+            raise problem(
+                "ranking.recency",
+                f"all weights but `recency` together ({counted}) are {share:.4g} of the weights and must be at "
+                f"least {MIN_RELEVANCE_SHARE}: recency must not outvote relevance",
             )
         return self
 
@@ -303,17 +274,10 @@ def _plain(value: object) -> Any:
 
 
 # Keys that are needed before the class of a question is known.
-_NOT_BY_CLASS: tuple[KeyPath, ...] = (
-    ("callers",),
-    ("profile",),
-    ("description",),
-    ("scope",),
-    ("enable_query_expansion",),
-    ("decisions",),
-    ("shadow",),
-    ("canary",),
-    ("time", "hemisphere"),
-    ("time", "day_first"),
+_NOT_BY_CLASS: tuple[KeyPath, ...] = tuple(
+    tuple(key.split("."))
+    for key in "callers profile description scope enable_query_expansion decisions shadow canary "
+    "time.hemisphere time.day_first".split()
 )
 if TYPE_CHECKING:
     Strategy = Overrides
@@ -360,12 +324,8 @@ class Profile(ProfileValues):
         given = self.strategies.model_fields_set
         classes: list[QueryClass] = [name for name in QUERY_CLASSES if name in given]
         shapes: list[QuestionShape] = [name for name in QUESTION_SHAPES if name in given]
-        chosen: list[tuple[QueryClass | QuestionShape, ...]] = [
-            *((name,) for name in classes),
-            *((shape,) for shape in shapes),
-            *((name, shape) for name in classes for shape in shapes),
-        ]
-        for names in chosen:
+        one: list[tuple[QueryClass | QuestionShape, ...]] = [(name,) for name in (*classes, *shapes)]
+        for names in (*one, *product(classes, shapes)):
             values = self._with(*names).model_dump(exclude={"strategies"})
             try:
                 ProfileValues.model_validate(values)
@@ -373,11 +333,7 @@ class Profile(ProfileValues):
                 (first, *_) = error.errors(include_url=False)
                 key = (*map(str, first["loc"]), *filter(None, [str(first.get("ctx", {}).get("key", ""))]))
                 where = ".".join(("strategies", names[-1], *key))
-                raise PydanticCustomError(
-                    "strategy",
-                    "for {name} questions {problem}",
-                    {"name": " ".join(names), "problem": first["msg"], "key": where},
-                ) from error
+                raise problem(where, f"for {' '.join(names)} questions {first['msg']}") from error
         return self
 
     def for_class(self, query_class: QueryClass, shape: QuestionShape | None = None) -> Profile:

@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from orion_recall.contracts import (
-    ExcludedTurn,
-    RecallDecisionV1,
-    RecallQueryV1,
-    ignored_fields,
-    read_message,
-    v1_decision,
-)
+from orion_recall.contracts import RecallDecisionV1, RecallQueryV1, ignored_fields, read_message, v1_decision
+from orion_recall.contracts.recall import ExcludedTurn
 from orion_recall.errors import InvalidMessage
 from orion_recall.shipped import shipped_folder
 from tests.stand_ins.mesh import FOUNDING, LATER, MeshDecision

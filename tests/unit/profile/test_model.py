@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from orion_recall.profile import Profile, ProfileDifference, diff_profiles, profile_json_schema
+from orion_recall.profile.model import Profile, ProfileDifference, diff_profiles, profile_json_schema
 from orion_recall.profile.sections import section_values
 from orion_recall.values import QUERY_CLASSES
 from tests.samples.recall_fakes import profile
@@ -31,7 +31,7 @@ def by_model(**values: Any) -> Profile:
 def errors_of(**values: Any) -> list[tuple[str, str]]:
     with pytest.raises(ValidationError) as caught:
         by_model(**values)
-    return [(".".join(map(str, e["loc"])), e["type"]) for e in caught.value.errors()]
+    return [(".".join(map(str, e["loc"])), e.get("ctx", {}).get("key", e["type"])) for e in caught.value.errors()]
 
 
 def test_every_number_has_a_lower_and_an_upper_bound():
@@ -98,19 +98,19 @@ def test_a_wrong_value_is_refused_by_key_and_never_coerced(values: dict[str, Any
 )
 def test_a_top_k_of_zero_switches_a_source_off(values: dict[str, Any], on: tuple[str, ...]):
     assert by_model(**values).sources_on == on
-    assert errors_of(vector_top_k=0, rdf_top_k=0) == [("", "no_source")]
+    assert errors_of(vector_top_k=0, rdf_top_k=0) == [("", "vector_top_k")]
 
 
 def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
     only_rdf = {"weights": {"vector": 0, "lexical": 0, "sql_timeline": 0}}
     assert by_model(fusion=only_rdf).fusion.weights.rdf == 0.5
-    assert errors_of(fusion=only_rdf, rdf_top_k=0) == [("", "no_weight")]
-    assert errors_of(fusion=only_rdf, cascade={"enabled": True}) == [("", "no_weight")]
+    assert errors_of(fusion=only_rdf, rdf_top_k=0) == [("", "fusion.weights")]
+    assert errors_of(fusion=only_rdf, cascade={"enabled": True}) == [("", "cascade.layers.episodic.sources")]
 
 
 @pytest.mark.parametrize("ranking", [{"recency": 0.3}, {"fusion": 0.0, "similarity": 0.3, "recency": 0.1}])
 def test_recency_may_not_outvote_relevance(ranking: dict[str, float]):
-    assert errors_of(ranking=ranking) == [("", "outvoted")]
+    assert errors_of(ranking=ranking) == [("", "ranking.recency")]
 
 
 def test_the_hash_is_of_the_values_alone():

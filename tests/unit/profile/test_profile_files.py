@@ -479,7 +479,7 @@ async def test_without_the_default_profile_the_edit_is_refused(tmp_path: Path) -
     async with watching(tmp_path) as edited:
         (tmp_path / "a.v1.yaml").unlink()
         await edited.until(lambda now: now.state.error)
-        assert "the default profile 'a.v1' is gone" in (edited.in_use.state.error or "")
+        assert "the default profile 'a.v1' is not in" in (edited.in_use.state.error or "")
         assert set(edited.in_use.current) == {"a.v1", "b.v1"}
         write(tmp_path, "a.v1", max_total_items=2)
         await edited.until(lambda now: items(now) == 2)
