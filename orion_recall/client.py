@@ -40,8 +40,7 @@ from orion_recall.contracts import (
     RecallReplyV1,
     read_message,
 )
-from orion_recall.contracts.envelope import causality_links
-from orion_recall.contracts.fields import refuse_unknown, refuse_unknown_names
+from orion_recall.contracts.fields import causality_links, refuse_unknown, refuse_unknown_names
 from orion_recall.errors import InvalidMessage
 
 Reply = TypeVar("Reply", bound=BaseModel)

@@ -19,7 +19,7 @@ from orion_recall.bus.bounded import ON_LOOP_BYTES, TOO_DEEP, is_too_deep, json_
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.keys import Caller
 from orion_recall.contracts import QUERY_KIND, Envelope, count_unknown, read_message
-from orion_recall.contracts.envelope import is_link
+from orion_recall.contracts.fields import is_link
 from orion_recall.contracts.recall import QUERY_ALIASES
 from orion_recall.errors import InvalidMessage, MessageError
 from orion_recall.tasks import report

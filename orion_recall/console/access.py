@@ -45,10 +45,6 @@ class Access(BaseModel):
     def may(self, right: ConsoleRight) -> bool:
         return right in self.rights
 
-    def sees(self, tenant: str | None) -> bool:
-        """Whether the visitor may see what is the tenant's."""
-        return self.tenant in (ALL_TENANTS, tenant)
-
     @property
     def only_tenant(self) -> str | None:
         """The one tenant that the visitor sees; None where it is all of them."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from orion_recall.console.rendering import decision_path, value_words
 from orion_recall.console.visit import Visit
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
-from orion_recall.contracts.decision import SelectedV1
+from orion_recall.contracts.recall import SelectedV1
 from orion_recall.decisions.memories import FeedbackMessage, SelectedText, feedback_on, selected_texts
 from orion_recall.recall.report.asked import asked_part, is_damaged
 from orion_recall.recall.report.sentences import (
@@ -22,7 +22,7 @@ from orion_recall.recall.report.sentences import (
     why_sentences,
 )
 from orion_recall.recall.report.why_not import WhyNot
-from orion_recall.serving.explain import DecisionExplained, explain_decision, why_not
+from orion_recall.serving.explain import DecisionExplained, decision_named, explain_decision, why_not
 from orion_recall.text.zones import zone_or_utc
 
 _ACTOR = "console"
@@ -132,9 +132,8 @@ async def give_feedback(visit: Visit) -> Response:
 
 async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:
     """The decision of an id or correlation id, 404 where there is none that the visitor may see."""
-    for decision in await visit.console.log.get(name):
-        if visit.access.sees(decision.tenant):
-            return decision
+    if (found := await decision_named(visit.console.pool, name, tenant=visit.access.only_tenant)) is not None:
+        return found
     raise HTTPException(404, "there is no such decision; the newest may be a moment late")
 
 

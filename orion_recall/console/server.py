@@ -35,10 +35,16 @@ from orion_recall.console.access import ConsoleRight, Sessions, TokenFile
 from orion_recall.console.decision import ask, ask_page, decision_page, explain, give_feedback, why_not_memory
 from orion_recall.console.memories import delete_memory, graph_page, graph_picture, memories_page, memory_page
 from orion_recall.console.now import now_page, now_stream
-from orion_recall.console.profiles import check_profile, profile_page, profiles_page
+from orion_recall.console.profiles import (
+    check_profile,
+    profile_page,
+    profiles_page,
+    replay_page,
+    replays_page,
+    stop_replay,
+)
 from orion_recall.console.rendering import HERE, Pages, decision_path
 from orion_recall.console.replay_process import Replaying
-from orion_recall.console.replays import replay_page, replays_page, stop_replay
 from orion_recall.console.visit import Console, Form, Handler, ReadStatus, Visit, guarded, read_form, sign_in_page
 from orion_recall.errors import (
     ClientError,

@@ -5,9 +5,7 @@ type in a known field is an error that names the field. Output always uses the l
 without `options` has the V1 fields only: its readers may be strict.
 """
 
-from orion_recall.contracts.decision import DECISION_KIND, RecallDecisionV1, v1_decision
-from orion_recall.contracts.envelope import Envelope, ErrorInfo
-from orion_recall.contracts.fields import count_unknown, describe, read_message
+from orion_recall.contracts.fields import Envelope, ErrorInfo, count_unknown, describe, read_message
 from orion_recall.contracts.memory import (
     DELETE_KIND,
     FEEDBACK_KIND,
@@ -24,14 +22,17 @@ from orion_recall.contracts.memory import (
     RecallReceiptV1,
 )
 from orion_recall.contracts.recall import (
+    DECISION_KIND,
     QUERY_KIND,
     REPLY_KIND,
     BundleStats,
     MemoryBundleV1,
+    RecallDecisionV1,
     RecallOptionsV1,
     RecallQueryV1,
     RecallReplyV1,
     ignored_fields,
+    v1_decision,
 )
 
 __all__ = [

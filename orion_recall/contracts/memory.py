@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, create_model, model_validator
 
-from orion_recall.contracts.envelope import ErrorInfo
 from orion_recall.contracts.fields import (
     ClosedMessage,
+    ErrorInfo,
     Identifier,
     Kinds,
     MemoryKind,
@@ -194,52 +194,51 @@ _OpenChanges = Annotated[
 ]
 
 
-class MemoryUpdateV1(Message):
+class _Changing(Message):
+    where: MemoryWhereV1 | None = None
+    tenant: Identifier | None = None
+    actor: _Actor | None = None
+    idempotency_key: _Key | None = None
+    expected_count: _Count | None = None
+    reply_to: str | None = None
+
+    @model_validator(mode="after")
+    def _is_counted(self) -> Self:
+        if self.expected_count is not None and self.where is None:
+            raise ValueError("expected_count belongs to where")
+        return self
+
+
+class MemoryUpdateV1(_Changing):
     """Memories to change: each by its id, or by `set` all that match `where`. Each is judged alone.
 
     A field that is null is cleared; one that is left out stays as it is.
     """
 
     memories: _Patches | None = None
-    where: MemoryWhereV1 | None = None
     set: _OpenChanges | None = Field(default=None, description="fields to change of all that `where` matches")
-    tenant: Identifier | None = None
-    actor: _Actor | None = None
-    idempotency_key: _Key | None = None
-    expected_count: _Count | None = None
-    reply_to: str | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.memories is None) == (self.where is None) or (self.where is None) != (self.set is None):
             raise ValueError("give either memories, or where and set")
-        if self.expected_count is not None and self.where is None:
-            raise ValueError("expected_count belongs to where")
         return self
 
 
-class MemoryDeleteV1(Message):
+class MemoryDeleteV1(_Changing):
     """Memories to delete: by id, or all that match `where`. A deleted memory never comes back.
 
     The record keeps its text and history, unless `erase` is true.
     """
 
     ids: Annotated[_Ids, Field(min_length=1)] | None = None
-    where: MemoryWhereV1 | None = None
-    tenant: Identifier | None = None
-    actor: _Actor | None = None
     reason: Annotated[str, Field(max_length=2048)] | None = None
     erase: bool = False
-    idempotency_key: _Key | None = None
-    expected_count: _Count | None = None
-    reply_to: str | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.ids is None) == (self.where is None):
             raise ValueError("give either ids or where")
-        if self.expected_count is not None and self.where is None:
-            raise ValueError("expected_count belongs to where")
         return self
 
 

@@ -120,9 +120,10 @@ def load_profile(path: Path) -> Profile:
     return _profile_of(_read(path))
 
 
-def parse_profile(text: str) -> Profile:
-    """The profile that a text describes; `ProfileError` with all that is wrong in it."""
-    return _profile_of(_read_content(_Reading(file="the text"), text.encode()))
+def parse_profile(text: str, path: Path | None = None) -> Profile:
+    """The profile that a text, of a file where one is named, describes; `ProfileError` with all that is wrong."""
+    reading = _Reading(file="the text" if path is None else str(path))
+    return _profile_of(_read_content(reading, text.encode(), path))
 
 
 def load_profiles(folder: Path) -> dict[str, Profile]:
@@ -263,25 +264,14 @@ def _read(path: Path) -> _Reading:
     except OSError as error:
         reading.problems.append(_not_read(path, error))
         return reading
+    return _read_content(reading, content, path)
+
+
+def _read_content(reading: _Reading, content: bytes, path: Path | None) -> _Reading:
     if len(content) > MAX_FILE_BYTES:
         too_large = f"is larger than {MAX_FILE_BYTES // 1024} KB: no profile is"
         reading.problems.append(ProfileProblem(file=reading.file, message=too_large))
         return reading
-    _read_content(reading, content)
-    _check_file_name(path, reading)
-    return reading
-
-
-def _check_file_name(path: Path, reading: _Reading) -> None:
-    if (place := reading.name_place()) is None or path.stem == _ANY_NAME:
-        return
-    mark, name = place
-    if name != path.stem and not any(problem.key == "profile" for problem in reading.problems):
-        hint = f"rename the file to {_shown(name + path.suffix)}, or the profile to {_shown(path.stem)}"
-        reading.add_at(mark, _NAME, f"{_shown(name)} is not the name of its file", hint)
-
-
-def _read_content(reading: _Reading, content: bytes) -> _Reading:
     reading.lines = _source_lines(content)
     try:
         root = compose_mapping(content)
@@ -298,6 +288,11 @@ def _read_content(reading: _Reading, content: bytes) -> _Reading:
     except ValidationError as error:
         for details in error.errors(include_url=False):
             _note_model_error(details, root, reading)
+    place, is_bad = reading.name_place(), any(problem.key == "profile" for problem in reading.problems)
+    if place is not None and path is not None and path.stem not in (place[1], _ANY_NAME) and not is_bad:
+        mark, name = place
+        hint = f"rename the file to {_shown(name + path.suffix)}, or the profile to {_shown(path.stem)}"
+        reading.add_at(mark, _NAME, f"{_shown(name)} is not the name of its file", hint)
     reading.problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
     return reading
 

@@ -1,9 +1,8 @@
 """The explanation of a logged decision, why a memory is not in its answer, and its query asked again.
 
-What the decision kept is told as it is. Where it kept no candidates, or they do not name the memory, the query is
-recalled again: by its own profile, clock and scope, on the data as they are now, here or by the worker that holds
-index and graph. Nothing of that is counted or logged. It has all the time that sources want, so that what they
-missed for want of time is told apart.
+Where the decision kept no candidates, or they do not name the memory, the query is recalled again: by its own
+profile, clock and scope, on the data as they are now, here or by the worker that holds index and graph. Nothing of
+that is counted or logged, and sources have all the time they want.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import TypeAdapter
 
@@ -72,8 +71,7 @@ _SHORTEST_WINDOW = 12
 class Again:
     """A query asked again: its decision with all candidates, which is in no log, and a memory's fate.
 
-    `has_other_profile`: the text of the decision's profile is not known, so that the one in use of its name, or the
-    default one, was used. `fate` is that of the memory that was asked about.
+    `has_other_profile`: the text of the decision's profile is not known: the one in use, or the default, was used.
     """
 
     decision: RecallDecisionV1
@@ -135,26 +133,6 @@ async def asked_again(
     query = query_of(logged)
     query = narrowed(query, by, settings.query_lane) or query
     recalled = await recall(query, by, sources, tenant=tenant, now=clock_of(logged), timeout_s=_TIMEOUT_S)
-    fate = None if memory_id is None else await _fate_of(memory_id, recalled, query, by, sources)
-    told = explained(recalled).get("searched")
-    return Again(
-        decision=_decided(logged, recalled),
-        searched=None if told is None else recalled.redaction.json(told),
-        has_other_profile=profile is None,
-        fate=fate,
-    )
-
-
-async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None:
-    """The profile behind a hash; None where its text is not known, or is another version's. RecordError."""
-    text = None if content_hash is None else await profile_text(pool, content_hash)
-    try:
-        return None if text is None else parse_profile(text)
-    except ProfileError:
-        return None
-
-
-def _decided(logged: RecallDecisionV1, recalled: Recalled) -> RecallDecisionV1:
     facts = RequestFacts(
         decision_id=logged.id,
         corr_id=logged.corr_id,
@@ -167,7 +145,22 @@ def _decided(logged: RecallDecisionV1, recalled: Recalled) -> RecallDecisionV1:
     )
     latency_ms = round(sum(recalled.stage_ms.values()), 3)
     made = decision(facts, outcome=recalled.outcome, latency_ms=latency_ms, recalled=recalled)
-    return made.model_copy(update={"created_at": logged.created_at})
+    told = explained(recalled).get("searched")
+    return Again(
+        decision=made.model_copy(update={"created_at": logged.created_at}),
+        searched=None if told is None else recalled.redaction.json(told),
+        has_other_profile=profile is None,
+        fate=None if memory_id is None else await _fate_of(memory_id, recalled, query, by, sources),
+    )
+
+
+async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None:
+    """The profile behind a hash; None where its text is not known, or is another version's. RecordError."""
+    text = None if content_hash is None else await profile_text(pool, content_hash)
+    try:
+        return None if text is None else parse_profile(text)
+    except ProfileError:
+        return None
 
 
 async def _fate_of(
@@ -184,9 +177,8 @@ async def _fate_of(
     if not ranks:
         return replace(fate, deep_ranks=await _deep_ranks(key, recalled, query, by, sources), deepest=_DEEPEST)
     if key in result.keys and reason is None and all(one.key != key for one in result.pool):
-        order = (
-            () if result.fusing is None else fuse(result.reports, result.fusing, with_text=0, within=result.within)
-        )
+        fusing = result.fusing
+        order = fuse(result.reports, fusing, with_text=0, within=result.within) if fusing is not None else ()
         return replace(fate, pool_place=_place(order, key))
     item = next((one for one in recalled.ranked if one.candidate.key == key), None)
     if item is None:
@@ -238,8 +230,7 @@ _AGAIN = (
 _OTHER_PROFILE = "the text behind the decision's profile_hash is not known: the profile in use was taken instead"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class Asker(NamedTuple):
     """How a query is asked again: by what, and on which data, in words."""
 
     ask: Callable[[Pool, Settings, RecallDecisionV1, str | None], Awaitable[Again]]
@@ -248,10 +239,9 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionExplained:
-    """A decision, and why its answer is as it is.
+    """A decision, and why its answer is as it is: `trace` is as a reply's `stats.trace`, without texts of memories.
 
-    `basis`: what its candidates are from: kept, asked again, or there are none. `notes` say that in words, and what
-    stood in for what. `trace` has the form of a reply's `stats.trace`, without texts of memories.
+    `basis`: what its candidates are from: kept, asked again, or there are none; `notes` say that in words.
     """
 
     decision: RecallDecisionV1
@@ -292,10 +282,8 @@ async def why_not(
     if told is not None:
         notes = (_KEPT,) if decision.candidates is not None else ()
         return replace(_with_time(decision, memory, told), notes=notes)
-    if (
-        memory is not None
-        and (lost := lost_by_record(decision, memory) or lost_since(decision, memory)) is not None
-    ):
+    lost = None if memory is None else lost_by_record(decision, memory) or lost_since(decision, memory)
+    if lost is not None:
         return replace(lost, notes=("from the record and what the decision says was asked",))
     return await _asked_again_for(pool, settings, decision, memory_id, memory, asker or ON_DATA_NOW)
 

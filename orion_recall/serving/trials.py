@@ -18,7 +18,7 @@ from typing import NamedTuple
 from redis.asyncio import Redis
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.contracts.decision import CanaryV1
+from orion_recall.contracts.recall import CanaryV1
 from orion_recall.errors import MessageError
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall

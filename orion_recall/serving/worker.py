@@ -51,7 +51,7 @@ log = logging.getLogger(t.LOG_WORKER)
 
 # How long a commit has priority over background work: one that the bus does not take may wait for minutes.
 _FIRST_COMMIT_S = 0.25
-# So many refusals are made without a gap for recalls: three milliseconds of them.
+# So many take three milliseconds.
 _REFUSED_AT_ONCE = 16
 # What a reply needs after the last source has answered: fusing, ranking, rendering, the commit.
 _RESERVE_S = 0.05
@@ -137,8 +137,7 @@ class Worker:
     async def turn_away(self, turned: Sequence[Turned]) -> None:
         """Answer entries that they cannot be served in time; what is invalid or expired is answered as that.
 
-        Sixteen are made together, and each step is done for all of them before the next one: the processor has the
-        code of the step at hand then, and it costs less. Between sixteen and sixteen it yields to recalls.
+        Each step is done for sixteen of them before the next one, which costs less, and then recalls have a turn.
         """
         async with asyncio.TaskGroup() as commits:
             for start in range(0, len(turned), _REFUSED_AT_ONCE):

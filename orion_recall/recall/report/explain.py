@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orion_recall.contracts import BundleStats, RecallDecisionV1
-from orion_recall.contracts.decision import CandidateV1
+from orion_recall.contracts.recall import CandidateV1
 from orion_recall.recall.candidates.fuse import rrf_score
 from orion_recall.recall.report.decision import candidates_of, cascade_json, confidence_json, left_out, understood
 from orion_recall.recall.types import Recalled

@@ -157,19 +157,20 @@ class Readiness:
         self._attached: tuple[ObservedService, Redis] | None = None
         self._one_at_a_time = asyncio.Lock()
         self._found: Mapping[str, str | None] = {}
-        self._fresh_until = -math.inf
+        self._found_at = -math.inf
 
     def attach(self, running: ObservedService, redis: Redis) -> None:
-        self._attached, self._fresh_until = (running, redis), -math.inf
+        self._attached, self._found_at = (running, redis), -math.inf
 
     async def check(self) -> Mapping[str, str | None]:
         """What is found now, or was less than a second ago."""
         if self._attached is None:
             return {"model": "the model and the stores are being opened"}
+        asked_at = time.monotonic()
         async with self._one_at_a_time:
-            if time.monotonic() > self._fresh_until:
+            if self._found_at < asked_at - _FRESH_S:
                 self._found = await self._check(*self._attached)
-                self._fresh_until = time.monotonic() + _FRESH_S
+                self._found_at = time.monotonic()
             return self._found
 
     async def _check(self, running: ObservedService, redis: Redis) -> Mapping[str, str | None]:

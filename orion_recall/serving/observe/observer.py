@@ -26,8 +26,13 @@ from redis.asyncio import Redis
 from orion_recall.bus.commit import Committed
 from orion_recall.errors import SettingsError
 from orion_recall.serving.observe.health import Readiness
-from orion_recall.serving.observe.metrics import Instruments, ObservedService, add_gauges
-from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
+from orion_recall.serving.observe.metrics import (
+    Instruments,
+    ObservedService,
+    add_gauges,
+    describe_recall,
+    otlp_exporters,
+)
 from orion_recall.serving.worker import QueryRequest
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel, sleep

@@ -23,12 +23,11 @@ from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.serving.observe.heartbeat_fields import (
     CopyState,
     StoreState,
-    WorkerHealth,
     health_field,
     health_of,
 )
+from orion_recall.serving.observe.metrics import describe_recall, otlp_exporters
 from orion_recall.serving.observe.observer import HttpPort, json_answer
-from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
 from orion_recall.serving.worker import QueryAnswer
 from orion_recall.telemetry import continue_trace
 from orion_recall.text.normal import memory_key
@@ -39,7 +38,7 @@ def test_a_card_stays_small_and_keeps_what_is_wrong() -> None:
     many = [StoreState(arm="vector", store=f"s{n}", health="ok", required=True) for n in range(500)]
     ill = StoreState(arm="vector", store="last", health="failing", required=True, why="w" * 10_000)
     copy = CopyState(kind="index", copy=None, behind=None, error="e" * 10_000)
-    field = health_field(WorkerHealth(stores=[*many, ill], copies=[copy]))
+    field = health_field([*many, ill], [copy])
     told = health_of({"health": field})
     assert told is not None
     assert (len(told.stores), told.stores[-1].store, told.stores_left_out) == (100, "last", 401)
