@@ -13,14 +13,8 @@ from orion_recall.console.visit import Visit
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
 from orion_recall.contracts.recall import SelectedV1
 from orion_recall.decisions.memories import FeedbackMessage, SelectedText, feedback_on, selected_texts
+from orion_recall.recall.report import sentences
 from orion_recall.recall.report.asked import asked_part, is_damaged
-from orion_recall.recall.report.sentences import (
-    ended_words,
-    interval_words,
-    trigger_words,
-    why_not_sentence,
-    why_sentences,
-)
 from orion_recall.recall.report.why_not import WhyNot
 from orion_recall.serving.explain import DecisionExplained, decision_named, explain_decision, why_not
 from orion_recall.text.zones import zone_or_utc
@@ -97,10 +91,10 @@ async def _page(
         left_out=[one for one in candidates or () if not one.kept],
         missing=missing,
         lost=lost,
-        lost_words=why_not_sentence(lost) if lost else "",
+        lost_words=sentences.why_not_sentence(lost) if lost else "",
         explained=explained,
-        why=list(why_sentences(explained.trace)) if explained else [],
-        cascade_words=f"{trigger_words(cascade)}; {ended_words(cascade)}" if cascade else "",
+        why=list(sentences.why_sentences(explained.trace)) if explained else [],
+        cascade_words=f"{sentences.trigger_words(cascade)}; {sentences.ended_words(cascade)}" if cascade else "",
         stages=(stages := _in_order(decision.stage_ms)),
         longest=max(stages.values(), default=0.0) or 1.0,
         slowest=max((one.ms for one in decision.sources.values()), default=0.0) or 1.0,
@@ -167,7 +161,8 @@ def _understood(decision: RecallDecisionV1) -> list[tuple[str, str]]:
     known: dict[str, Any] = dict(decision.understood or {})
     time: dict[str, Any] = {**(known.pop("time", None) or {})}
     intervals: Sequence[Mapping[str, Any]] = time.pop("intervals", None) or ()
-    told: list[tuple[str, object]] = [("time", interval_words(one, _zone_of(decision))) for one in intervals]
+    zone, told = _zone_of(decision), list[tuple[str, object]]()
+    told += [("time", sentences.interval_words(one, zone)) for one in intervals]
     told += [("time", time), *known.items()]
     return [(name.replace("_", " "), text) for name, value in told if (text := value_words(value))]
 
@@ -210,7 +205,7 @@ async def ask_page(visit: Visit, reply: RecallReplyV1 | None = None, *, error: s
         "ask.html",
         status=400 if error else 200,
         reply=reply,
-        why=list(why_sentences(trace)) if trace else [],
+        why=list(sentences.why_sentences(trace)) if trace else [],
         error=error,
         tenant=visit.tenant,
         profiles=await visit.console.profiles_in_use(),

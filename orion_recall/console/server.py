@@ -29,34 +29,14 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from orion_recall import errors
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
+from orion_recall.console import decision, memories, now, profiles
 from orion_recall.console.access import ConsoleRight, Sessions, TokenFile
-from orion_recall.console.decision import ask, ask_page, decision_page, explain, give_feedback, why_not_memory
-from orion_recall.console.memories import delete_memory, graph_page, graph_picture, memories_page, memory_page
-from orion_recall.console.now import now_page, now_stream
-from orion_recall.console.profiles import (
-    check_profile,
-    profile_page,
-    profiles_page,
-    replay_page,
-    replays_page,
-    stop_replay,
-)
 from orion_recall.console.rendering import HERE, Pages, decision_path
 from orion_recall.console.replay_process import Replaying
 from orion_recall.console.visit import Console, Form, Handler, ReadStatus, Visit, guarded, read_form, sign_in_page
-from orion_recall.errors import (
-    ClientError,
-    EngineError,
-    InvalidMessage,
-    ModelError,
-    OrionError,
-    RecordError,
-    ReplyTimeout,
-    SettingsError,
-    SourceError,
-)
 from orion_recall.postgres.pool import close_pool, open_pool
 from orion_recall.settings import Settings
 
@@ -79,12 +59,12 @@ def answered_hosts(settings: Settings, *, has_tokens: bool) -> frozenset[str]:
     """The names that the console answers for; SettingsError for an address that it may not listen on."""
     host, names = settings.console_host, settings.console_names
     if not is_loopback(host) and not has_tokens:
-        raise SettingsError(
+        raise errors.SettingsError(
             f"the console listens on {host}, which others reach: ORION_CONSOLE_TOKENS must name a file of tokens "
             "(`orion-recall console --new-token NAME`); without it there is 127.0.0.1 alone"
         )
     if (address := _address(host)) is not None and address.is_unspecified and not names:
-        raise SettingsError(
+        raise errors.SettingsError(
             f"the console listens on {host}: ORION_CONSOLE_NAMES must say under which names browsers reach it"
         )
     return frozenset((*LOOPBACK_NAMES, host, *names))
@@ -150,37 +130,37 @@ def _is_own_page(headers: Headers) -> bool:
 log = logging.getLogger("orion_recall.console")
 
 # Errors of what the console needs.
-_AWAY = (ClientError, RecordError, SourceError, EngineError, ModelError)
+_AWAY = (errors.ClientError, errors.RecordError, errors.SourceError, errors.EngineError, errors.ModelError)
 
 
 def console_app(console: Console, hosts: Collection[str]) -> ASGIApp:
     app = Starlette(
         routes=[
-            _get("/", now_page),
-            _get("/now/stream", now_stream),
-            _get("/decisions/{decision_id}", decision_page),
-            _post("/decisions/{decision_id}/feedback", give_feedback, needs="feedback"),
-            _post("/decisions/{decision_id}/why-not", why_not_memory, needs="recall"),
-            _post("/decisions/{decision_id}/explain", explain, needs="recall"),
-            _get("/ask", ask_page, needs="recall"),
-            _post("/ask", ask, needs="recall"),
-            _get("/memories", memories_page),
-            _get("/memory", memory_page),
-            _post("/memory/delete", delete_memory, needs="delete"),
-            _get("/graph", graph_page),
-            _get("/graph/picture", graph_picture),
-            _get("/profiles", profiles_page),
-            _get("/profiles/{name}", profile_page),
-            _post("/profiles/{name}", check_profile),
-            _get("/replays", replays_page, needs="operate"),
-            _post("/replays/stop", stop_replay, needs="operate"),
-            _get("/replays/{name}", replay_page, needs="operate"),
+            _get("/", now.now_page),
+            _get("/now/stream", now.now_stream),
+            _get("/decisions/{decision_id}", decision.decision_page),
+            _post("/decisions/{decision_id}/feedback", decision.give_feedback, needs="feedback"),
+            _post("/decisions/{decision_id}/why-not", decision.why_not_memory, needs="recall"),
+            _post("/decisions/{decision_id}/explain", decision.explain, needs="recall"),
+            _get("/ask", decision.ask_page, needs="recall"),
+            _post("/ask", decision.ask, needs="recall"),
+            _get("/memories", memories.memories_page),
+            _get("/memory", memories.memory_page),
+            _post("/memory/delete", memories.delete_memory, needs="delete"),
+            _get("/graph", memories.graph_page),
+            _get("/graph/picture", memories.graph_picture),
+            _get("/profiles", profiles.profiles_page),
+            _get("/profiles/{name}", profiles.profile_page),
+            _post("/profiles/{name}", profiles.check_profile),
+            _get("/replays", profiles.replays_page, needs="operate"),
+            _post("/replays/stop", profiles.stop_replay, needs="operate"),
+            _get("/replays/{name}", profiles.replay_page, needs="operate"),
             _get("/decisions", find_decision),
             Route("/sign-in", sign_in, methods=["GET", "POST"]),
             _post("/sign-out", sign_out),
             Mount("/static", StaticFiles(directory=HERE / "static")),
         ],
-        exception_handlers=dict.fromkeys((HTTPException, OrionError, RedisError), _failed),
+        exception_handlers=dict.fromkeys((HTTPException, errors.OrionError, RedisError), _failed),
     )
     app.state.console = console
     return Guard(app, hosts)
@@ -238,8 +218,8 @@ async def _failed(request: Request, error: Exception) -> Response:
             status, why = error.status_code, error.detail
         case RedisError():
             status, why = 503, f"the bus cannot be used: {error}"
-        case InvalidMessage() | ReplyTimeout():
-            status, why = 400 if isinstance(error, InvalidMessage) else 504, str(error)
+        case errors.InvalidMessage() | errors.ReplyTimeout():
+            status, why = 400 if isinstance(error, errors.InvalidMessage) else 504, str(error)
         case _:
             status, why = 503 if isinstance(error, _AWAY) else 500, str(error)
     console = _console(request)
@@ -310,7 +290,7 @@ async def running_console(settings: Settings, read_status: ReadStatus) -> AsyncG
     """
     url, dsn = settings.bus_url, settings.dsn
     if url is None or dsn is None:
-        raise SettingsError("the console needs a bus and Postgres: ORION_REDIS_URL, ORION_POSTGRES_DSN")
+        raise errors.SettingsError("the console needs a bus and Postgres: ORION_REDIS_URL, ORION_POSTGRES_DSN")
     tokens, hosts = _admitted(settings)
     async with contextlib.AsyncExitStack() as stack:
         listening = stack.enter_context(_listening(settings))
@@ -363,7 +343,7 @@ def _listening(settings: Settings) -> Generator[socket.socket]:
     except OSError as error:
         # create_server adds the address in Python's own words.
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or error
-        raise SettingsError(
+        raise errors.SettingsError(
             f"the console cannot listen on {host}, port {port}: {why}. ORION_CONSOLE_PORT sets "
             "another port (0: a free one), ORION_CONSOLE_HOST another address; `orion-recall console` also takes "
             "--port and --host"

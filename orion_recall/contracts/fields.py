@@ -376,22 +376,15 @@ class ErrorInfo(Message):
     retry_after_ms: int | None = Field(default=None, description="when to ask again, if `refused` for time")
 
 
-def _utc(value: datetime) -> datetime:
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
-
-
 _Name = Annotated[str, Field(min_length=1)]
 
 
-class CausalitySource(BaseModel):
+class CausalitySource(EnvelopeSource):
     """The sender of a link's message; strict readers forbid further fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     name: _Name
-    node: str | None = None
-    version: str | None = None
-    instance: str | None = None
 
 
 class CausalityLink(BaseModel):
@@ -402,7 +395,9 @@ class CausalityLink(BaseModel):
     correlation_id: UUID
     kind: _Name
     source: CausalitySource
-    created_at: Annotated[datetime, AfterValidator(_utc)]
+    created_at: Annotated[
+        datetime, AfterValidator(lambda value: value if value.tzinfo else value.replace(tzinfo=UTC))
+    ]
 
 
 def is_link(value: object) -> bool:

@@ -7,25 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from orion_recall.contracts.fields import (
-    BudgetName,
-    ClosedMessage,
-    EnvelopeMoment,
-    ErrorInfo,
-    Identifier,
-    Kinds,
-    Message,
-    Moment,
-    MomentAsTold,
-    OptionalIdentifier,
-    ScopeName,
-    Strings,
-    WholeMs,
-    ZoneName,
-    count_unknown,
-    without_empty,
-    zoned_moment,
-)
+from orion_recall.contracts import fields as f
 from orion_recall.values import LedBy, Outcome, SourceName, SourceStatus, SuccessionReason
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -34,28 +16,17 @@ MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weight
 NotAsked = Literal["other_kinds", "other_tags", "no_session", "no_user", "no_time"]
 """Why a layer was not searched: the query wants other kinds or tags, has no session or user, no time was left."""
 Trigger = Literal[
-    "not_asked",
-    "nothing_found",
-    "relevance_unknown",
-    "relevance_below_minimum",
+    "sure", "not_asked", "nothing_found", "relevance_unknown", "relevance_below_minimum",
     "confidence_below_threshold",
-    "sure",
-]
+]  # fmt: skip
 NoAnswerReason = Literal[
-    "no_words",
-    "greeting",
-    "thanks",
-    "farewell",
-    "acknowledgement",
-    "small_talk",
-    "below_min_probability",
-    "below_min_confidence",
-    "below_min_score",
-]
+    "no_words", "greeting", "thanks", "farewell", "acknowledgement", "small_talk", "below_min_probability",
+    "below_min_confidence", "below_min_score",
+]  # fmt: skip
 """Nothing to search for (no word, or one of the kinds of small talk), or a number below the profile's minimum."""
 
 
-class ConfidenceV1(Message):
+class ConfidenceV1(f.Message):
     """Confidence of an item: 0.35 relevance + 0.25 quality + 0.15 recency + 0.15 consistency + 0.1 completeness."""
 
     overall: Share
@@ -67,7 +38,7 @@ class ConfidenceV1(Message):
     completeness: Share = Field(description="how much is known of it: time, speaker or title, place, names, tags")
 
 
-class CascadeStepV1(Message):
+class CascadeStepV1(f.Message):
     """One layer of a cascade, in the order in which they were asked; those of one depth were asked together."""
 
     layer: str
@@ -80,7 +51,7 @@ class CascadeStepV1(Message):
     not_asked: NotAsked | None = Field(default=None, description="why it was not searched")
 
 
-class CascadeV1(Message):
+class CascadeV1(f.Message):
     """The path of a cascade through the layers of memory, and why it went on and stopped."""
 
     primary_layer: str
@@ -99,7 +70,7 @@ class CascadeV1(Message):
     path: list[CascadeStepV1]
 
 
-class NoAnswerV1(Message):
+class NoAnswerV1(f.Message):
     """The reason for an empty bundle although memories were found, or nothing was searched (a greeting)."""
 
     reason: NoAnswerReason
@@ -120,7 +91,7 @@ IGNORED_HINTS = (
 )  # fmt: skip
 
 
-class Include(ClosedMessage):
+class Include(f.ClosedMessage):
     """Further parts of a reply, on request."""
 
     trace: bool = Field(default=False, description="how candidates were scored; no use of memories is counted")
@@ -130,7 +101,7 @@ class Include(ClosedMessage):
     metadata: bool = Field(default=False, description="what each item's sender gave, read from Postgres")
 
 
-class RecallOptionsV1(ClosedMessage):
+class RecallOptionsV1(f.ClosedMessage):
     """Options of one query. Anything absent is the profile's; unknown ones are refused."""
 
     former: ClassVar = {
@@ -138,22 +109,22 @@ class RecallOptionsV1(ClosedMessage):
         "fact_type": "is no longer read: it is called kinds",
     }
 
-    tenant: Identifier | None = None
-    scope: ScopeName | None = None
-    user: Identifier | None = None
-    agent_id: Identifier | None = Field(default=None, description="only memories stored with this agent_id")
-    run_id: Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
+    tenant: f.Identifier | None = None
+    scope: f.ScopeName | None = None
+    user: f.Identifier | None = None
+    agent_id: f.Identifier | None = Field(default=None, description="only memories stored with this agent_id")
+    run_id: f.Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
     k: int | None = Field(default=None, ge=1, le=1000, description="items at most; more than the caps lifts them")
-    budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
+    budget: f.BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
-    kinds: Kinds = Field(default=(), description="of up to eight, each has result lists of its own")
-    tags: Strings = ()
-    since: Moment | None = None
-    until: Moment | None = None
-    as_of: MomentAsTold | None = Field(default=None, description='"now": memories of a later time are not seen')
-    timezone: ZoneName | None = Field(default=None, description="Europe/Berlin, +02:00; else that of as_of, or UTC")
-    exclude: Strings = Field(default=(), description="ids of memories to leave out, as items have them")
+    kinds: f.Kinds = Field(default=(), description="of up to eight, each has result lists of its own")
+    tags: f.Strings = ()
+    since: f.Moment | None = None
+    until: f.Moment | None = None
+    as_of: f.MomentAsTold | None = Field(default=None, description='"now": memories of a later time are not seen')
+    timezone: f.ZoneName | None = Field(default=None, description="Europe/Berlin, +02:00; else as_of's, or UTC")
+    exclude: f.Strings = Field(default=(), description="ids of memories to leave out, as items have them")
     cascade: bool | None = Field(default=None, description="whether further layers are searched when unsure")
     confidence_threshold: float | None = Field(default=None, ge=0, le=1, description="under it a cascade goes on")
     max_cascade_depth: int | None = Field(default=None, ge=0, le=6, description="how often next layers are asked")
@@ -164,7 +135,7 @@ class RecallOptionsV1(ClosedMessage):
     include: Include | None = None
 
 
-class ExcludedTurn(Message):
+class ExcludedTurn(f.Message):
     """The turn to answer, whose memories are left out.
 
     By `active_turn_ids`; and what says `active_turn_text` within three minutes of `active_turn_ts` (epoch seconds),
@@ -187,7 +158,7 @@ def _parts(turn: Mapping[str, object]) -> dict[str, object]:
     ids, text, ts = (turn.get(name) for name in ExcludedTurn.model_fields)
     told = cast("list[object]", ids) if isinstance(ids, list | tuple) else []
     try:
-        seconds = zoned_moment(ts).timestamp()
+        seconds = f.zoned_moment(ts).timestamp()
     except ValueError:
         seconds = None
     return {
@@ -206,7 +177,7 @@ _Turn = Annotated[ExcludedTurn | None, BeforeValidator(as_turn, json_schema_inpu
 _Lane = Annotated[str | None, BeforeValidator(as_text, json_schema_input_type=JsonValue)]
 
 
-class RecallQueryV1(Message):
+class RecallQueryV1(f.Message):
     """One question to memory. Only `fragment` is required; another field that is "" or null is absent.
 
     Nothing is searched for a fragment without a word: the answer is empty.
@@ -215,8 +186,8 @@ class RecallQueryV1(Message):
     fragment: str
     verb: str | None = Field(default=None, max_length=512, description="metadata; never searched for")
     intent: str | None = Field(default=None, max_length=4096, description="its words join the search")
-    session_id: OptionalIdentifier = None
-    node_id: OptionalIdentifier = None
+    session_id: f.OptionalIdentifier = None
+    node_id: f.OptionalIdentifier = None
     profile: str | None = Field(default=None, max_length=128)
     reply_to: str | None = None
     options: RecallOptionsV1 | None = None
@@ -226,13 +197,13 @@ class RecallQueryV1(Message):
     @model_validator(mode="before")
     @classmethod
     def _without_empty(cls, data: object) -> object:
-        return without_empty(data, required="fragment")
+        return f.without_empty(data, required="fragment")
 
 
 def ignored_fields(payload: Mapping[str, object]) -> int:
     """How many fields of a query's payload are not used: unknown ones, and hints that mean nothing here."""
     named = {name: value for name, value in payload.items() if name not in IGNORED_HINTS}
-    count = count_unknown(RecallQueryV1, named) + sum(bool(payload.get(name)) for name in IGNORED_HINTS)
+    count = f.count_unknown(RecallQueryV1, named) + sum(bool(payload.get(name)) for name in IGNORED_HINTS)
     lane, turn = payload.get("lane"), payload.get("exclude")
     count += bool(lane) and as_text(lane) is None
     if not isinstance(turn, dict):
@@ -244,7 +215,7 @@ def ignored_fields(payload: Mapping[str, object]) -> int:
     return count + sum(bool(given.get(name)) and is_unread for name, is_unread in unread.items())
 
 
-class MemoryItemV1(Message):
+class MemoryItemV1(f.Message):
     """One recalled memory. The fields after `tags` are there only when the query carried `options`."""
 
     id: str = Field(description="the memory's id; of a mapped store its name, a colon and the id there: notes:0")
@@ -268,7 +239,7 @@ class MemoryItemV1(Message):
     metadata: dict[str, JsonValue] | None = Field(default=None, description="what its sender gave, from Postgres")
 
 
-class SourceStats(Message):
+class SourceStats(f.Message):
     """The status of one source in one recall; under `rerank` of the reranker (`count`: memories it judged)."""
 
     status: SourceStatus
@@ -278,7 +249,7 @@ class SourceStats(Message):
     stood_in: str | None = Field(default=None, description="what the hits come from when the source failed: record")
 
 
-class BundleStats(Message):
+class BundleStats(f.Message):
     """The costs of a recall and the sources of its hits; all after `profile` only when the query had `options`."""
 
     backend_counts: dict[str, int]
@@ -296,7 +267,7 @@ class BundleStats(Message):
     probability: float | None = Field(default=None, description="that anything found answers, if known")
 
 
-class ChunkInfoV1(Message):
+class ChunkInfoV1(f.Message):
     """The passage of an item that fits the query best; the whole text where that is one passage."""
 
     id: str = Field(description="the memory's id, `#` and `index`")
@@ -307,7 +278,7 @@ class ChunkInfoV1(Message):
     text: str
 
 
-class EntityStateV1(Message):
+class EntityStateV1(f.Message):
     """What the items of an answer tell of an entity that they name."""
 
     name: str = Field(description="its name; of names that were merged, the one that is kept")
@@ -316,7 +287,7 @@ class EntityStateV1(Message):
     observations: list[str] = Field(description="the snippets of those items, without repetitions")
 
 
-class MemoryBundleV1(Message):
+class MemoryBundleV1(f.Message):
     """Prompt-ready memories: `rendered` is a list of one-line bullets, "" when nothing was found.
 
     `entities` and `chunks`, by name and by id, are there only when the query's `include` asks for them.
@@ -332,14 +303,14 @@ class MemoryBundleV1(Message):
     chunks: dict[str, ChunkInfoV1] | None = None
 
 
-class RecallReplyV1(Message):
+class RecallReplyV1(f.Message):
     """The answer to one query; `error` says why there is none, to a query that had `options`.
 
     A caller without `options` may forbid further fields: to it such a reply is an empty bundle.
     """
 
     bundle: MemoryBundleV1
-    error: ErrorInfo | None = None
+    error: f.ErrorInfo | None = None
 
 
 DECISION_KIND = "recall.decision.v1"
@@ -349,7 +320,7 @@ V1_FIELDS = (
 )  # fmt: skip
 
 
-class SuccessionV1(Message):
+class SuccessionV1(f.Message):
     """A stated succession of an item: the other memory, the reason's code, and the ids of what states it."""
 
     id: str
@@ -357,7 +328,7 @@ class SuccessionV1(Message):
     evidence: list[str] = Field(default_factory=list[str])
 
 
-class SelectedV1(Message):
+class SelectedV1(f.Message):
     """One selected item as the decision log keeps it."""
 
     id: str
@@ -371,7 +342,7 @@ class SelectedV1(Message):
     ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
 
 
-class CandidateV1(Message):
+class CandidateV1(f.Message):
     """One candidate of a recall as the decision log keeps it; of a memory that may not be seen there is none."""
 
     id: str
@@ -391,7 +362,7 @@ class CandidateV1(Message):
     ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
 
 
-class CanaryV1(Message):
+class CanaryV1(f.Message):
     """Which of two profiles answered a query, where the profile that it came to has a canary."""
 
     trial: str = Field(description="the same until either profile is edited")
@@ -401,7 +372,7 @@ class CanaryV1(Message):
     share: Annotated[float, Field(ge=0, le=1)] = Field(description="the share of the sessions that it answers")
 
 
-class RecallDecisionV1(Message):
+class RecallDecisionV1(f.Message):
     """The decision on a query: items found, kept and dropped, with reasons, sources, times and profile."""
 
     id: str
@@ -413,9 +384,9 @@ class RecallDecisionV1(Message):
     query: str = Field(description="the fragment's first 4,000 characters, its hash, or empty")
     selected_ids: list[str]
     backend_counts: dict[str, int]
-    latency_ms: WholeMs
+    latency_ms: f.WholeMs
     dropped: dict[str, int]
-    created_at: EnvelopeMoment
+    created_at: f.EnvelopeMoment
     outcome: Outcome
     error: str | None = None
     tenant: str | None = None

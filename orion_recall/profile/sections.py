@@ -25,13 +25,9 @@ RELEVANCE_PARTS = ("fusion", "similarity", "words", "meaning")
 """The parts that measure relevance: at least one of them needs a weight."""
 
 
-def _name_itself(name: str, _field: object) -> str:
-    return name
-
-
 # Strict: no text becomes a number; a whole number is still taken where a fraction is wanted.
 CONFIG = ConfigDict(
-    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, field_title_generator=_name_itself
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, field_title_generator=lambda name, _: name
 )
 
 

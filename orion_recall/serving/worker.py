@@ -22,15 +22,8 @@ from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers, tenant_of
-from orion_recall.contracts import (
-    DECISION_KIND,
-    QUERY_KIND,
-    REPLY_KIND,
-    RecallQueryV1,
-    ignored_fields,
-    read_message,
-    v1_decision,
-)
+from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, RecallQueryV1, read_message
+from orion_recall.contracts.recall import ignored_fields, v1_decision
 from orion_recall.errors import ErrorKind, ExpiredMessage, InvalidMessage, MessageError, Overloaded, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse

@@ -25,16 +25,6 @@ def test_profiles_are_listed_and_shown(program: Program) -> None:
     assert "reflect.v1" in unknown.err
 
 
-def test_what_show_prints_can_be_checked(program: Program) -> None:
-    file = program.folder / "mine.v1.yaml"
-    text = program.run("profiles", "show", "reflect.v1").out
-    file.write_text(
-        text.replace("profile: reflect.v1", "profile: mine.v1").replace("vector_top_k: 12", "vector_top_k: 9")
-    )
-    checked = program.run("profiles", "check", str(file))
-    assert checked.code == 0, checked.out
-
-
 def test_strategies_and_shadows_are_told_and_checked(program: Program) -> None:
     file = program.folder / "mine.v1.yaml"
     text = program.run("profiles", "show", "reflect.v1").out.replace("profile: reflect.v1", "profile: mine.v1")

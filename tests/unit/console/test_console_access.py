@@ -40,17 +40,6 @@ def test_a_token_gives_its_tenant_and_its_rights_and_another_one_nothing(tmp_pat
     assert tokens.holder(token_hash(token)) is None
 
 
-def test_a_token_that_is_taken_out_of_the_file_counts_no_more(tmp_path: Path) -> None:
-    first, second = new_token(), new_token()
-    path = written(tmp_path, entry(first) + entry(second, "bo"))
-    tokens = TokenFile(path)
-    assert tokens.of_key(token_hash(second)) is not None
-    written(tmp_path, entry(first))
-    assert tokens.of_key(token_hash(second)) is None
-    assert tokens.holder(second) is None
-    assert tokens.holder(first) is not None
-
-
 def test_a_file_that_can_be_read_no_more_lets_nobody_in(tmp_path: Path) -> None:
     token = new_token()
     path = written(tmp_path, entry(token))
