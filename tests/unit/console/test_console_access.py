@@ -29,12 +29,8 @@ def test_a_token_gives_its_tenant_and_its_rights_and_another_one_nothing(tmp_pat
     tokens = TokenFile(written(tmp_path, entry(token)))
     access = tokens.holder(token)
     assert access is not None
-    assert (access.name, access.only_tenant, access.may("recall"), access.may("delete")) == (
-        "ana",
-        "default",
-        True,
-        False,
-    )
+    assert (access.name, access.only_tenant) == ("ana", "default")
+    assert access.may("recall") and not access.may("delete")
     assert tokens.holder(new_token()) is None
     assert tokens.holder("") is None
     assert tokens.holder(token_hash(token)) is None
@@ -111,23 +107,20 @@ def test_the_token_of_a_form_is_of_one_visitor_and_one_console() -> None:
     assert made.key_of(f"616e61.1.{token}") is None
 
 
+NO_HOSTS = (
+    "localhost:port localhost/path localhost@evil.example evil.example@localhost localhost#".split()
+)
+NO_HOSTS += ["", "[::1", "localhost?"]
+
+
 @pytest.mark.parametrize(
     ("header", "name"),
     [
-        ("localhost", "localhost"),
         ("LOCALHOST:8642", "localhost"),
         ("127.0.0.1:8642", "127.0.0.1"),
         ("[::1]:8642", "::1"),
-        ("evil.example", "evil.example"),
         ("localhost.evil.example:8642", "localhost.evil.example"),
-        ("", None),
-        ("localhost:port", None),
-        ("localhost/path", None),
-        ("localhost@evil.example", None),
-        ("evil.example@localhost", None),
-        ("localhost#", None),
-        ("localhost?", None),
-        ("[::1", None),
+        *((header, None) for header in NO_HOSTS),
     ],
 )
 def test_the_name_of_a_host_header(header: str, name: str | None) -> None:

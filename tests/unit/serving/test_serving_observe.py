@@ -20,12 +20,7 @@ from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.serving.observe.heartbeat_fields import (
-    CopyState,
-    StoreState,
-    health_field,
-    health_of,
-)
+from orion_recall.serving.observe.heartbeat_fields import CopyState, StoreState, health_field, health_of
 from orion_recall.serving.observe.metrics import describe_recall, otlp_exporters
 from orion_recall.serving.observe.observer import HttpPort, json_answer
 from orion_recall.serving.worker import QueryAnswer
