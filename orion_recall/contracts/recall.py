@@ -114,7 +114,7 @@ class RecallOptionsV1(f.ClosedMessage):
     user: f.Identifier | None = None
     agent_id: f.Identifier | None = Field(default=None, description="only memories stored with this agent_id")
     run_id: f.Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
-    k: int | None = Field(default=None, ge=1, le=1000, description="items at most; more than the caps lifts them")
+    k: int | None = Field(default=None, ge=1, le=1000, description="items at most; may lift the caps per source")
     budget: f.BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)

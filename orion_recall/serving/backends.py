@@ -191,9 +191,9 @@ async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: cont
     except TransientSourceError as error:
         log.warning("the %s cannot be reached yet: %s", part.kind, error)
     except SourceError as error:
-        broken[part.kind] = str(error)
-        log.error("the %s cannot be used: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
-        if not isinstance(error, AnotherRecordsCopy):
+        broken[part.kind], is_anothers = str(error), isinstance(error, AnotherRecordsCopy)
+        log.error("the %s %s: %s", part.kind, "is refused" if is_anothers else "cannot be used", error)  # noqa: TRY400
+        if not is_anothers:
             await part.close()
             return None
     stack.push_async_callback(part.close)

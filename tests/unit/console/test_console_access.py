@@ -107,10 +107,8 @@ def test_the_token_of_a_form_is_of_one_visitor_and_one_console() -> None:
     assert made.key_of(f"616e61.1.{token}") is None
 
 
-NO_HOSTS = (
-    "localhost:port localhost/path localhost@evil.example evil.example@localhost localhost#".split()
-)
-NO_HOSTS += ["", "[::1", "localhost?"]
+no_hosts = "localhost:port localhost/path localhost@evil.example evil.example@localhost localhost#".split()
+no_hosts += ["", "[::1", "localhost?"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ NO_HOSTS += ["", "[::1", "localhost?"]
         ("127.0.0.1:8642", "127.0.0.1"),
         ("[::1]:8642", "::1"),
         ("localhost.evil.example:8642", "localhost.evil.example"),
-        *((header, None) for header in NO_HOSTS),
+        *((header, None) for header in no_hosts),
     ],
 )
 def test_the_name_of_a_host_header(header: str, name: str | None) -> None:
