@@ -38,11 +38,9 @@ from orion_recall.contracts import (
     RecallQueryV1,
     RecallReceiptV1,
     RecallReplyV1,
-    causality_links,
     read_message,
-    refuse_unknown,
-    refuse_unknown_names,
 )
+from orion_recall.contracts.fields import causality_links, refuse_unknown, refuse_unknown_names
 from orion_recall.errors import InvalidMessage
 
 Reply = TypeVar("Reply", bound=BaseModel)

@@ -19,13 +19,13 @@ from orion_recall.contracts import (
     DECISION_KIND,
     DELETE_KIND,
     FEEDBACK_KIND,
-    MEMORY_KINDS,
     QUERY_KIND,
     REPLY_KIND,
     STORE_KIND,
     UPDATE_KIND,
     describe,
 )
+from orion_recall.contracts.fields import MEMORY_KINDS
 from orion_recall.errors import InvalidMessage, SettingsError
 from orion_recall.postgres.address import DEFAULT_SCHEMA, with_schema
 from orion_recall.setting_values import (

@@ -18,7 +18,9 @@ from uuid import NAMESPACE_URL, uuid5
 from orion_recall.bus.bounded import ON_LOOP_BYTES, TOO_DEEP, is_too_deep, json_object, sender_of, too_large
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.keys import Caller
-from orion_recall.contracts import QUERY_ALIASES, QUERY_KIND, Envelope, count_unknown, is_link, read_message
+from orion_recall.contracts import QUERY_KIND, Envelope, count_unknown, read_message
+from orion_recall.contracts.fields import is_link
+from orion_recall.contracts.recall import QUERY_ALIASES
 from orion_recall.errors import InvalidMessage, MessageError
 from orion_recall.tasks import report
 from orion_recall.text.ids import new_id

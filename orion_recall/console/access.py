@@ -14,10 +14,12 @@ import stat
 import time
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from orion_recall.contracts import describe
 from orion_recall.errors import SettingsError
 
 log = logging.getLogger("orion_recall.console")
@@ -25,29 +27,23 @@ log = logging.getLogger("orion_recall.console")
 ConsoleRight = Literal["recall", "feedback", "delete", "operate"]
 CONSOLE_RIGHTS: tuple[ConsoleRight, ...] = get_args(ConsoleRight)
 ALL_TENANTS = "*"
-_KNOWN = {"name", "sha256", "tenant", "may"}
-_HEX_DIGITS = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class Access(BaseModel):
     """What one visitor may see and do: the decisions and memories of `tenant` (`*`: of all), and the `rights`.
 
     A session is of the `key`, so that it ends when the token is taken out of the file, or replaced.
     """
 
-    name: str
-    key: str
-    tenant: str
-    rights: frozenset[ConsoleRight]
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str = Field(min_length=1)
+    key: str = Field(alias="sha256", pattern=r"^[0-9a-f]{64}$")
+    tenant: str = Field(min_length=1)
+    rights: frozenset[ConsoleRight] = Field(alias="may", strict=False)
 
     def may(self, right: ConsoleRight) -> bool:
-        """Whether the visitor has the right."""
         return right in self.rights
-
-    def sees(self, tenant: str | None) -> bool:
-        """Whether the visitor may see what is the tenant's."""
-        return self.tenant in (ALL_TENANTS, tenant)
 
     @property
     def only_tenant(self) -> str | None:
@@ -55,7 +51,13 @@ class Access:
         return None if self.tenant == ALL_TENANTS else self.tenant
 
 
-LOCAL = Access(name="local", key="local", tenant=ALL_TENANTS, rights=frozenset(CONSOLE_RIGHTS))
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    tokens: list[Access] = Field(min_length=1)
+
+
+LOCAL = Access(name="local", sha256="0" * 64, tenant=ALL_TENANTS, may=frozenset(CONSOLE_RIGHTS))
 """Whoever reaches a loopback address without tokens."""
 
 
@@ -99,43 +101,27 @@ def read_tokens(path: Path) -> dict[str, Access]:
         raise SettingsError(f"{path}: the console's tokens cannot be read: {error}") from error
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SettingsError(f"{path}: others can write this file: `chmod go-w {path}`")
-    listed: object = found.get("tokens", [])
-    if not isinstance(listed, list) or not listed or set(found) != {"tokens"}:
-        raise SettingsError(f"{path}: the console's tokens are a list of [[tokens]], and nothing else")
-    tokens: dict[str, Access] = {}
-    for number, entry in enumerate(cast("list[object]", listed), start=1):
-        digest, access = _token(entry, f"{path}: token {number}")
-        if digest in tokens or access.name in {one.name for one in tokens.values()}:
-            raise SettingsError(f"{path}: token {number}: its name or its sha256 is there already")
-        tokens[digest] = access
-    return tokens
+    try:
+        listed = _File.model_validate(found).tokens
+    except ValidationError as error:
+        gone = "; write is gone: `orion-recall memory update` changes memories" if "'write'" in str(error) else ""
+        raise SettingsError(
+            f"{path}: {describe(error, with_values=False)}{gone}; the file is a list of [[tokens]], each as "
+            "`orion-recall console --new-token NAME` prints it"
+        ) from error
+    for values in ([one.key for one in listed], [one.name for one in listed]):
+        if twice := [place for place, value in enumerate(values, start=1) if value in values[: place - 1]]:
+            raise SettingsError(f"{path}: token {twice[0]}: its name or its sha256 is there already")
+    return {one.key: one for one in listed}
 
 
 def new_token() -> str:
-    """A token that nobody can guess."""
     return secrets.token_urlsafe(32)
 
 
 def token_hash(token: str) -> str:
     """The SHA-256 of a token: tokens are random, so that a slow hash would protect nothing."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _token(entry: object, where: str) -> tuple[str, Access]:
-    fields = cast("dict[str, object]", entry) if isinstance(entry, dict) else dict[str, object]()
-    if set(fields) != _KNOWN:
-        raise SettingsError(f"{where}: give {', '.join(sorted(_KNOWN))}, and nothing else")
-    name, digest, tenant, may = (fields[one] for one in ("name", "sha256", "tenant", "may"))
-    if not isinstance(name, str) or not name or not isinstance(tenant, str) or not tenant:
-        raise SettingsError(f"{where}: name and tenant are text; the tenant * is all of them")
-    if not isinstance(digest, str) or len(digest) != _HEX_DIGITS or set(digest) - set("0123456789abcdef"):
-        raise SettingsError(f"{where}: sha256 is {_HEX_DIGITS} hex digits: `orion-recall console --new-token NAME`")
-    rights = frozenset(cast("list[object]", may)) if isinstance(may, list) else frozenset(("?",))
-    if not rights <= set(CONSOLE_RIGHTS):
-        gone = "; write is gone: `orion-recall memory update` changes memories" if "write" in rights else ""
-        raise SettingsError(f"{where}: may is a list of {', '.join(CONSOLE_RIGHTS)}; it may be empty{gone}")
-    given = cast("frozenset[ConsoleRight]", rights)
-    return digest, Access(name=name, key=digest, tenant=tenant, rights=given)
 
 
 def _signature(path: Path) -> tuple[int, ...] | None:

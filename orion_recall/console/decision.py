@@ -1,28 +1,22 @@
-"""The page of one decision, under its permanent address; feedback on it; and asking it again."""
+"""The page of one decision, under its permanent address; feedback on it, asking it again, and the page "Ask"."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from orion_recall.console.rendering import value_words
-from orion_recall.console.visit import Visit, decision_path, memory_path
-from orion_recall.contracts import RecallDecisionV1
-from orion_recall.contracts.decision import SelectedV1
+from orion_recall.console.rendering import decision_path, value_words
+from orion_recall.console.visit import Visit
+from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
+from orion_recall.contracts.recall import SelectedV1
 from orion_recall.decisions.memories import FeedbackMessage, SelectedText, feedback_on, selected_texts
-from orion_recall.recall.report.sentences import (
-    ended_words,
-    interval_words,
-    trigger_words,
-    why_not_sentence,
-    why_sentences,
-)
+from orion_recall.recall.report import sentences
+from orion_recall.recall.report.asked import asked_part, is_damaged
 from orion_recall.recall.report.why_not import WhyNot
-from orion_recall.serving.explain import DecisionExplained, explain_decision, why_not
+from orion_recall.serving.explain import DecisionExplained, decision_named, explain_decision, why_not
 from orion_recall.text.zones import zone_or_utc
 
 _ACTOR = "console"
@@ -38,11 +32,9 @@ class ScorePart(NamedTuple):
     share: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptItem:
+class KeptItem(NamedTuple):
     """One item of an answer, with the memory as it is now; None where nobody may read it, or it is elsewhere."""
 
-    place: int
     item: SelectedV1
     memory: SelectedText | None
     parts: Sequence[ScorePart]
@@ -99,27 +91,24 @@ async def _page(
         left_out=[one for one in candidates or () if not one.kept],
         missing=missing,
         lost=lost,
-        lost_words=why_not_sentence(lost) if lost else "",
+        lost_words=sentences.why_not_sentence(lost) if lost else "",
         explained=explained,
-        why=list(why_sentences(explained.trace)) if explained else [],
-        cascade_words=f"{trigger_words(cascade)}; {ended_words(cascade)}" if cascade else "",
+        why=list(sentences.why_sentences(explained.trace)) if explained else [],
+        cascade_words=f"{sentences.trigger_words(cascade)}; {sentences.ended_words(cascade)}" if cascade else "",
         stages=(stages := _in_order(decision.stage_ms)),
         longest=max(stages.values(), default=0.0) or 1.0,
         slowest=max((one.ms for one in decision.sources.values()), default=0.0) or 1.0,
         understood=_understood(decision),
         feedback=feedback,
         profiles=await visit.console.profiles_in_use(),
-        memory_path=memory_path,
-        decision_path=decision_path,
         address=f"{visit.request.base_url}{decision_path(decision.id)[1:]}",
-        notice=visit.form.text("said"),
     )
 
 
 async def give_feedback(visit: Visit) -> Response:
     """Send what the form says of the items over the bus, and show the decision again."""
     decision = await decision_of(visit, visit.path("decision_id"))
-    used, wrong = visit.form.all("used"), visit.form.all("wrong")
+    used, wrong = visit.form.getlist("used"), visit.form.getlist("wrong")
     if not used and not wrong:
         raise HTTPException(400, "the form names no memory")
     receipt = await visit.console.client.feedback(
@@ -137,25 +126,18 @@ async def give_feedback(visit: Visit) -> Response:
 
 async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:
     """The decision of an id or correlation id, 404 where there is none that the visitor may see."""
-    for decision in await visit.console.log.get(name):
-        if visit.access.sees(decision.tenant):
-            return decision
+    if (found := await decision_named(visit.console.pool, name, tenant=visit.access.only_tenant)) is not None:
+        return found
     raise HTTPException(404, "there is no such decision; the newest may be a moment late")
 
 
 async def _kept(visit: Visit, decision: RecallDecisionV1, feedback: Sequence[FeedbackMessage]) -> list[KeptItem]:
     texts = {one.rank: one for one in (await selected_texts(visit.console.pool, decision.id)).items}
-    return [
-        KeptItem(
-            place=place,
-            item=item,
-            memory=texts.get(place),
-            parts=score_parts(item.parts, decision.weights),
-            used=sum(item.id in one.used for one in feedback),
-            wrong=sum(item.id in one.wrong for one in feedback),
-        )
-        for place, item in enumerate(decision.selected, start=1)
-    ]
+    kept: list[KeptItem] = []
+    for place, item in enumerate(decision.selected, start=1):
+        said = (sum(item.id in getattr(one, verdict) for one in feedback) for verdict in ("used", "wrong"))
+        kept.append(KeptItem(item, texts.get(place), score_parts(item.parts, decision.weights), *said))
+    return kept
 
 
 def score_parts(parts: Mapping[str, float], weights: Mapping[str, float] | None) -> list[ScorePart]:
@@ -179,6 +161,52 @@ def _understood(decision: RecallDecisionV1) -> list[tuple[str, str]]:
     known: dict[str, Any] = dict(decision.understood or {})
     time: dict[str, Any] = {**(known.pop("time", None) or {})}
     intervals: Sequence[Mapping[str, Any]] = time.pop("intervals", None) or ()
-    told: list[tuple[str, object]] = [("time", interval_words(one, _zone_of(decision))) for one in intervals]
+    zone, told = _zone_of(decision), list[tuple[str, object]]()
+    told += [("time", sentences.interval_words(one, zone)) for one in intervals]
     told += [("time", time), *known.items()]
     return [(name.replace("_", " "), text) for name, value in told if (text := value_words(value))]
+
+
+_MOST_K = 100
+# Of the options of a logged query the page has its own.
+_NOT_ASKED_AGAIN = frozenset(("include", "tenant"))
+
+
+async def ask(visit: Visit) -> Response:
+    """The answer to the form's question; that of a logged decision is asked with its options."""
+    form, question = visit.form, visit.form.raw("query").strip()
+    if not question:
+        return await ask_page(visit, error="Write a question first.")
+    k = form.number("k", least=0, most=_MOST_K + 1)
+    if form.text("k") and k not in range(1, _MOST_K + 1):
+        return await ask_page(visit, error=f"Items at most: a whole number from 1 to {_MOST_K}.")
+    options: dict[str, Any] = {}
+    fields: dict[str, Any] = {"profile": form.text("profile") or None}
+    tenant = visit.tenant
+    if form.text("again"):
+        logged = await decision_of(visit, form.text("again"))
+        if is_damaged(logged):
+            damaged = "This decision cannot be asked again: what it says was asked is damaged."
+            return await ask_page(visit, error=damaged)
+        given = asked_part(logged, "options")
+        options |= {name: value for name, value in given.items() if name not in _NOT_ASKED_AGAIN}
+        fields |= {"session_id": logged.session_id, "node_id": logged.node_id, "intent": logged.intent}
+        tenant = logged.tenant or tenant
+    options |= {"tenant": tenant, "include": {"trace": True}} | ({"k": k} if k else {})
+    reply = await visit.console.client.recall(question, **fields, options=options)
+    if reply.error is not None:
+        return await ask_page(visit, error=f"{reply.error.type}: {reply.error.message}")
+    return await ask_page(visit, reply)
+
+
+async def ask_page(visit: Visit, reply: RecallReplyV1 | None = None, *, error: str = "") -> Response:
+    trace: Mapping[str, Any] = (reply.bundle.stats.trace if reply else None) or {}
+    return visit.page(
+        "ask.html",
+        status=400 if error else 200,
+        reply=reply,
+        why=list(sentences.why_sentences(trace)) if trace else [],
+        error=error,
+        tenant=visit.tenant,
+        profiles=await visit.console.profiles_in_use(),
+    )

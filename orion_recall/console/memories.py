@@ -1,21 +1,24 @@
-"""The pages of memories: a search in the record, one memory with its history, and deleting it over the bus."""
+"""The pages of memories: a search in the record, one memory with its history, deleting one, and the graph."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import LiteralString
 
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
-from orion_recall.console.rendering import value_words, when
-from orion_recall.console.visit import Visit, decision_path, memory_path
-from orion_recall.errors import InvalidMessage
+from orion_recall.console.rendering import memory_path, value_words, when
+from orion_recall.console.visit import Visit
+from orion_recall.errors import InvalidMessage, SourceError
+from orion_recall.graph.exchange.picture import page, page_policy, subgraph_around
+from orion_recall.graph.stores.reader import open_graph_reader
+from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordReader
 from orion_recall.memory.record.record import HistoryStep, history
-from orion_recall.postgres.pool import Pool, borrow
+from orion_recall.postgres.pool import borrow
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue
 
@@ -29,24 +32,6 @@ SELECT id::text AS id, created_at, query, profile FROM recall_decisions
 WHERE selected_ids @> jsonb_build_array($2::text) AND tenant = $1 AND shadow_of IS NULL
 ORDER BY created_at DESC LIMIT $3
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelectedBy:
-    """A decision that selected the memory."""
-
-    id: str
-    created_at: datetime
-    query: str
-    profile: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownStep:
-    """One step of a history, and what it changed: a name with what was before and after, in words."""
-
-    step: HistoryStep
-    changes: Sequence[tuple[str, str, str]]
 
 
 async def memories_page(visit: Visit) -> Response:
@@ -67,7 +52,6 @@ async def memories_page(visit: Visit) -> Response:
         found=found[:_SHOWN],
         has_more=len(found) > _SHOWN,
         error=error,
-        memory_path=memory_path,
     )
 
 
@@ -102,17 +86,16 @@ async def delete_memory(visit: Visit) -> Response:
 async def _page(visit: Visit, details: MemoryDetails, *, error: str = "", status: int = 200) -> Response:
     memory, pool = details.memory, visit.console.pool
     steps = await history(pool, visit.tenant, memory.id)
+    async with borrow(pool, "reading decisions") as connection:
+        decisions = await connection.fetch(_SELECTED_BY, storable(visit.tenant), storable(memory.id), _DECISIONS)
     return visit.page(
         "memory.html",
         status=status,
         details=details,
         memory=memory,
-        steps=[ShownStep(step=one, changes=_changes(one)) for one in reversed(steps)],
-        decisions=await _selected_by(pool, visit.tenant, memory.id),
+        steps=[(one, _changes(one)) for one in reversed(steps)],
+        decisions=decisions,
         error=error,
-        said=visit.form.text("said"),
-        memory_path=memory_path,
-        decision_path=decision_path,
     )
 
 
@@ -124,13 +107,8 @@ async def _details(visit: Visit) -> MemoryDetails:
     return details
 
 
-async def _selected_by(pool: Pool, tenant: str, memory_id: str) -> list[SelectedBy]:
-    async with borrow(pool, "reading decisions") as connection:
-        rows = await connection.fetch(_SELECTED_BY, storable(tenant), storable(memory_id), _DECISIONS)
-    return [SelectedBy(**dict(row.items())) for row in rows]
-
-
 def _changes(step: HistoryStep) -> list[tuple[str, str, str]]:
+    """What a step changed: a name with what was before and after, in words."""
     before: Mapping[str, JsonValue] = step.before or {}
     after: Mapping[str, JsonValue] = step.after or {}
     if step.before is None:
@@ -145,3 +123,37 @@ def _told(name: str, value: JsonValue) -> str:
     if name in _TIMES and isinstance(value, str):
         return f"{when(datetime.fromisoformat(value))} UTC"
     return value_words(value)
+
+
+_TIMEOUT_S = 20.0
+_MOST_NODES = 400
+
+
+async def graph_picture(visit: Visit) -> Response:
+    """The picture, as a page with a policy of its own; the form again where there is nothing to draw."""
+    names = [one.strip() for one in visit.form.text("entities").split(",") if one.strip()]
+    nodes = visit.form.number("nodes", least=2, most=_MOST_NODES) or 100
+    hops = visit.form.number("hops", least=1, most=4) or 2
+    try:
+        async with (
+            asyncio.timeout(_TIMEOUT_S),
+            open_graph_reader(visit.console.settings, timeout_s=_TIMEOUT_S) as graph,
+        ):
+            found = await TenantGraph(graph, visit.tenant).named(names) if names else {}
+            if unknown := [name for name in names if not found.get(name)]:
+                return await graph_page(visit, f"The graph has no entity named {', '.join(unknown)}.", 404)
+            iris = list(dict.fromkeys(found[name][0] for name in names))
+            part = await subgraph_around(graph, visit.tenant, iris, max_nodes=nodes, hops=hops)
+    except TimeoutError:
+        return await graph_page(visit, "The picture took too long: ask for fewer entities.", 504)
+    except SourceError as error:
+        return await graph_page(visit, f"The graph cannot be read: {error}", 503)
+    if not part.nodes:
+        return await graph_page(visit, f"The graph of {visit.tenant} has nothing to draw yet.", 404)
+    title = f"Around {', '.join(names)}" if names else f"The graph of {visit.tenant}"
+    policy = f"{page_policy()}; frame-ancestors 'none'"
+    return HTMLResponse(page(part, title=title), headers={"content-security-policy": policy})
+
+
+async def graph_page(visit: Visit, error: str = "", status: int = 200) -> Response:
+    return visit.page("graph.html", status=status, tenant=visit.tenant, error=error)

@@ -10,8 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from orion_recall.console.visit import Visit, decision_path
-from orion_recall.contracts import RecallDecisionV1
+from orion_recall.console.visit import Visit
 from orion_recall.decisions.log import overview_since
 from orion_recall.errors import RecordError
 from orion_recall.tasks import sleep
@@ -48,7 +47,6 @@ async def now_page(visit: Visit) -> Response:
         decisions=latest.decisions,
         left_out=latest.left_out,
         most=_SHOWN,
-        decision_path=decision_path,
     )
 
 
@@ -84,7 +82,8 @@ async def _events(visit: Visit) -> AsyncGenerator[str]:
         sent |= {one.id: one.created_at for one in new}
         newest = min(datetime.now(UTC), max([newest, *(one.created_at for one in new)]))
         sent = {name: at for name, at in sent.items() if at >= newest - 2 * _LATE}
-        yield "".join(_event(visit, one) for one in new) or ": nothing new\n\n"
+        rows = [visit.console.pages.render("decision_row.html", one=one) for one in new]
+        yield "".join(f"data: {' '.join(html.split())}\n\n" for html in rows) or ": nothing new\n\n"
 
 
 def _after(visit: Visit) -> datetime:
@@ -94,8 +93,3 @@ def _after(visit: Visit) -> datetime:
     except (ValueError, OverflowError):
         return now
     return max(now - timedelta(days=7), min(now, given))
-
-
-def _event(visit: Visit, decision: RecallDecisionV1) -> str:
-    html = visit.console.pages.render("decision_row.html", one=decision, decision_path=decision_path)
-    return "data: " + " ".join(html.split()) + "\n\n"

@@ -1,39 +1,149 @@
-"""The pages of profiles: their texts, checked and compared as one edits them, saved where that is allowed."""
+"""The pages of profiles, checked as one edits them and saved where that is allowed, and of replays with them."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
+from jinja2 import UndefinedError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.console.replays import LEAST, MOST, USUAL, start_replay
+from orion_recall.console.replay_process import FOLDER, Replay
 from orion_recall.console.visit import Visit
+from orion_recall.contracts import describe
 from orion_recall.errors import ProfileError, ProfileProblem
-from orion_recall.profile import Profile, diff_profiles
-from orion_recall.profile.model import ProfileDifference
-from orion_recall.profile.reading import load_profile, load_profiles
+from orion_recall.profile.model import Profile, ProfileDifference, diff_profiles
+from orion_recall.profile.reading import load_profile, load_profiles, parse_profile
 from orion_recall.shipped import shipped_folder
+from orion_recall.text.normal import storable
+
+_NAME = re.compile(r"[\w-][\w.-]{0,126}\.json", re.ASCII)
+_MOST_BYTES = 32 << 20
+_SHOWN = 200
+LEAST, USUAL, MOST = 50, 200, 500
+
+Json = Mapping[str, Any]
+
+
+class Report(BaseModel):
+    """A saved replay. What a later version adds is left out; what an earlier one did not say is None."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    made_at: datetime | None = None
+    tried_profile: str | None = None
+    as_of: Literal["decision", "now"] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    queries: int
+    matching: int
+    k: int
+    control_against_logged: Json
+    tried: Json | None = None
+    apart: Json = Field(default_factory=dict[str, Any])
+    not_replayable: Json = Field(default_factory=dict[str, Any])
+    why_control_differs: Json = Field(default_factory=dict[str, Any])
+    changed: Sequence[Json] = ()
+    gate: Json | None = None
+    note: str = ""
+
+
+async def replays_page(visit: Visit) -> Response:
+    folder = _folder(visit)
+    found = [one for one in folder.glob("*.json") if _NAME.fullmatch(one.name)] if folder.is_dir() else []
+    saved = [(one.name, datetime.fromtimestamp(one.stat().st_mtime, UTC)) for one in found]
+    replaying = visit.console.replaying
+    return visit.page(
+        "replays.html",
+        folder=folder,
+        saved=sorted(saved, key=lambda one: one[1], reverse=True),
+        running=replaying.running,
+        is_stopping=replaying.is_stopping,
+        ended=replaying.last,
+    )
+
+
+async def replay_page(visit: Visit) -> Response:
+    """One report: the verdict, then the means, then what changed most, where used memories were lost first."""
+    name = visit.path("name")
+    path = _folder(visit) / name
+    if not _NAME.fullmatch(name) or not path.is_file():
+        raise HTTPException(404, f"there is no saved replay {name!r}")
+    report = read_report(path)
+    try:
+        return visit.page("replay.html", name=name, **shown_report(report))
+    except (UndefinedError, KeyError, TypeError) as error:
+        raise HTTPException(400, f"{name} is no report of `decisions replay --json`: {error}") from error
+
+
+def shown_report(report: Report) -> dict[str, Any]:
+    """What the page shows of a report: of what changed, used memories that were lost come first."""
+    changed = sorted(report.changed, key=lambda one: (not one["used_lost"], one["overlap"]))
+    return {
+        "report": report,
+        "compared": report.tried or report.control_against_logged,
+        "changed": changed[:_SHOWN],
+        "all_changed": len(changed),
+    }
+
+
+def read_report(path: Path) -> Report:
+    """The report in a file; HTTPException for another file, with what is wrong in it."""
+    if path.stat().st_size > _MOST_BYTES:
+        raise HTTPException(413, f"{path.name} is too large to be shown")
+    try:
+        return Report.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        why = f"{path.name} is no report of `decisions replay --json`: {describe(error, with_values=False)}"
+        raise HTTPException(400, why) from error
+
+
+def _folder(visit: Visit) -> Path:
+    return visit.console.settings.data_dir / FOLDER
+
+
+async def start_replay(visit: Visit, profile: str, text: str) -> str:
+    """Start what the form asks for; why not, "" where it runs now. The text must be one that can be used."""
+    if not visit.access.may("operate"):
+        raise HTTPException(403, "your token does not have the right to operate")
+    tenant = storable(visit.tenant) if visit.form.text("tenant") else visit.access.only_tenant
+    of = None if visit.form.text("of") == "any" else profile
+    count = visit.form.number("last", least=LEAST, most=MOST) or USUAL
+    ids = await visit.console.log.newest_ids(count, profile=of, tenant=tenant)
+    if not ids:
+        return f"Nothing was started: there is no decision{f' under {of}' if of else ''} that you may replay."
+    wanted = Replay(
+        profile=profile,
+        text=text,
+        ids=ids,
+        tenant=tenant,
+        as_of="now" if visit.form.text("as_of") == "now" else "decision",
+        redact=visit.form.text("redact") == "yes",
+    )
+    return "" if visit.console.replaying.start(wanted) else "Nothing was started: another replay runs."
+
+
+async def stop_replay(visit: Visit) -> Response:
+    visit.console.replaying.stop()
+    return visit.to("/replays")
+
 
 _FILE_NAME = re.compile(r"[\w-][\w.-]{0,126}", re.ASCII)
-_ENDINGS = ("yaml", "yml")
 _SAME = ("profile", "description")
 _NEED_A_GOOD_ONE = ("save", "replay")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """A text that was checked: its profile, or its problems; and how it differs from the one in the folder."""
+class Checked(NamedTuple):
+    """A text that was checked: its problems, or how it differs from the one in the folder."""
 
-    profile: Profile | None = None
     problems: Sequence[ProfileProblem] = ()
     differences: Sequence[ProfileDifference] = ()
 
@@ -43,14 +153,14 @@ async def profiles_page(visit: Visit) -> Response:
     workers: Sequence[Mapping[str, Any]] = status["bus"]["workers"]
     profiles, error = dict[str, Profile](), ""
     try:
-        profiles = await asyncio.to_thread(load_profiles, _folder(visit))
+        profiles = await asyncio.to_thread(load_profiles, _folder_of_profiles(visit))
     except ProfileError as refused:
         error = str(refused)
     return visit.page(
         "profiles.html",
         profiles=profiles,
         error=error,
-        folder=_folder(visit),
+        folder=_folder_of_profiles(visit),
         default=status["profiles"]["default"],
         workers={name: [one["instance"] for one in workers if name in one["profiles"]] for name in profiles},
         refused={one["instance"]: one["profiles_error"] for one in workers if one["profiles_error"]},
@@ -60,51 +170,48 @@ async def profiles_page(visit: Visit) -> Response:
 async def profile_page(visit: Visit) -> Response:
     name = visit.path("name")
     text = _file(visit, name).read_text("utf-8", "replace")
-    return _page(visit, name, text, _hash(text), Checked())
+    return _page(visit, text, _hash(text))
 
 
 async def check_profile(visit: Visit) -> Response:
     """Check the text of the form; download it, replay it, or save it where that is asked for and allowed."""
     name, text, action = visit.path("name"), visit.form.raw("text"), visit.form.text("action")
     file = _file(visit, name)
-    checked = await asyncio.to_thread(_checked, text, name, file)
+    checked = await asyncio.to_thread(_checked, text, file)
     if action == "download":
         headers = {"content-disposition": f'attachment; filename="{name}.yaml"'}
         return Response(text, media_type="application/yaml", headers=headers)
     before = visit.form.text("before")
     if action not in _NEED_A_GOOD_ONE or checked.problems:
-        return _page(visit, name, text, before, checked, status=400 if action in _NEED_A_GOOD_ONE else 200)
+        return _page(visit, text, before, checked, status=400 if action in _NEED_A_GOOD_ONE else 200)
     if action == "replay":
         if error := await start_replay(visit, name, text):
-            return _page(visit, name, text, before, checked, error=error, status=409)
+            return _page(visit, text, before, checked, error=error, status=409)
         return visit.to("/replays")
     if not _may_save(visit):
         raise HTTPException(403, "the console may not save profiles here: ORION_CONSOLE_SAVES_PROFILES")
-    if not file.resolve().is_relative_to(_folder(visit).resolve()):
+    if not file.resolve().is_relative_to(_folder_of_profiles(visit).resolve()):
         raise HTTPException(403, "nothing was saved: the file is a link to a place outside the folder")
     if _hash(file.read_text("utf-8", "replace")) != before:
         error = "Nothing was saved: the file was changed meanwhile."
-        return _page(visit, name, text, before, checked, error=error, status=409)
+        return _page(visit, text, before, checked, error=error, status=409)
     with whole_text(file) as target:
         target.write(text)
     return visit.to(f"/profiles/{name}?said=saved")
 
 
 def _page(
-    visit: Visit, name: str, text: str, before: str, checked: Checked, *, error: str = "", status: int = 200
+    visit: Visit, text: str, before: str, checked: Checked | None = None, *, error: str = "", status: int = 200
 ) -> Response:
     return visit.page(
         "profile.html",
         status=status,
-        name=name,
+        name=visit.path("name"),
         text=text,
         before=before,
         checked=checked,
         error=error,
         may_save=_may_save(visit),
-        was_checked=visit.request.method == "POST",
-        said=visit.form.text("said"),
-        form=visit.form,
         last=visit.form.number("last", least=LEAST, most=MOST) or USUAL,
         least=LEAST,
         most=MOST,
@@ -112,30 +219,26 @@ def _page(
     )
 
 
-def _checked(text: str, name: str, file: Path) -> Checked:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{name}.yaml"
-        path.write_text(text, "utf-8")
-        try:
-            profile = load_profile(path)
-        except ProfileError as error:
-            return Checked(problems=error.problems)
+def _checked(text: str, file: Path) -> Checked:
+    try:
+        profile = parse_profile(text, file)
+    except ProfileError as error:
+        return Checked(problems=error.problems)
     try:
         found = diff_profiles(load_profile(file), profile)
     except ProfileError:  # a broken file is what one came to mend
         found = []
-    return Checked(profile=profile, differences=[one for one in found if one.key not in _SAME])
+    return Checked(differences=[one for one in found if one.key not in _SAME])
 
 
 def _file(visit: Visit, name: str) -> Path:
-    if _FILE_NAME.fullmatch(name):
-        for ending in _ENDINGS:
-            if (path := _folder(visit) / f"{name}.{ending}").is_file():
-                return path
+    paths = [_folder_of_profiles(visit) / f"{name}.{ending}" for ending in ("yaml", "yml")]
+    if _FILE_NAME.fullmatch(name) and (path := next(filter(Path.is_file, paths), None)):
+        return path
     raise HTTPException(404, f"there is no profile {name!r}")
 
 
-def _folder(visit: Visit) -> Path:
+def _folder_of_profiles(visit: Visit) -> Path:
     return visit.console.settings.profiles_dir or shipped_folder("profiles")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -76,11 +77,6 @@ def outcome_words(outcome: str) -> str:
     return _WORDS.get(outcome, outcome)
 
 
-def plain_words(name: str) -> str:
-    """A name of the log in words: `near_duplicate` is near duplicate."""
-    return name.replace("_", " ")
-
-
 def capitalize_first(text: str) -> str:
     return text[:1].upper() + text[1:]
 
@@ -99,6 +95,14 @@ def value_words(value: object) -> str:
     return "" if value is None or value is False else "yes" if value is True else str(value)
 
 
+def decision_path(decision_id: str) -> str:
+    return f"/decisions/{quote(decision_id, safe='')}"
+
+
+def memory_path(tenant: str, memory_id: str) -> str:
+    return f"/memory?{urlencode({'tenant': tenant, 'id': memory_id})}"
+
+
 class Pages:
     """The templates of the console."""
 
@@ -111,14 +115,14 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        cast("dict[str, object]", self._environment.globals)["pages_of_nav"] = _NAVIGATION
+        known = {"pages_of_nav": _NAVIGATION, "decision_path": decision_path, "memory_path": memory_path}
+        cast("dict[str, object]", self._environment.globals).update(known)
         filters: dict[str, object] = {
             "exact": exact,
             "when": when,
             "ms": milliseconds,
             "percent": percent,
             "outcome": outcome_words,
-            "words": plain_words,
             "counted": counted,
             "told": value_words,
             "capitalize_first": capitalize_first,

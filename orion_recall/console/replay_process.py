@@ -11,12 +11,14 @@ import contextlib
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -30,18 +32,18 @@ from orion_recall.tasks import cancel, errors_logged
 log = logging.getLogger("orion_recall.console")
 
 FOLDER = "replays"
-_PROGRAM = "orion_recall"
 _NICE = 10
 _STOP_S = 5.0
 _TOLD_CHARS = 2000
 _NAME_CHARS = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedReplay:
-    """What is replayed: the text of the profile that is tried, on the decisions of these ids.
+@dataclass(slots=True, kw_only=True)
+class Replay:
+    """A replay: the text of the profile that is tried, on the decisions of these ids.
 
-    `tenant` is the only one that they may be of, None: any.
+    `tenant` is the only one that they may be of, None: any. One that has ended has the name of its report, or the
+    words of its error.
     """
 
     profile: str
@@ -50,24 +52,13 @@ class WantedReplay:
     tenant: str | None
     as_of: Literal["decision", "now"]
     redact: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedReplay:
-    """A replay that runs, or that has ended: with the name of its report, or the words of its error."""
-
-    wanted: WantedReplay
-    began: datetime
+    began: datetime = field(default_factory=partial(datetime.now, UTC))
     report: str = ""
     error: str = ""
 
     @property
     def seconds(self) -> int:
         return round((datetime.now(UTC) - self.began).total_seconds())
-
-    @property
-    def file_name(self) -> str:
-        return f"{self.began:%Y%m%d-%H%M%S}-{self.wanted.profile[:_NAME_CHARS]}.json"
 
 
 class Replaying:
@@ -78,15 +69,14 @@ class Replaying:
         self._task: asyncio.Task[None] | None = None
         self._process: Process | None = None
         self.is_stopping = False
-        self.running: StartedReplay | None = None
-        self.last: StartedReplay | None = None
+        self.running: Replay | None = None
+        self.last: Replay | None = None
 
-    def start(self, wanted: WantedReplay) -> bool:
+    def start(self, wanted: Replay) -> bool:
         """Start it, unless one runs: then False."""
         if self.running is not None:
             return False
-        self.running = StartedReplay(wanted=wanted, began=datetime.now(UTC))
-        self.is_stopping = False
+        self.running, self.is_stopping = wanted, False
         self._task = asyncio.create_task(self._run(self.running))
         return True
 
@@ -104,33 +94,31 @@ class Replaying:
             await asyncio.wait([self._task], timeout=2 * _STOP_S)
             await cancel(self._task)
 
-    async def _run(self, started: StartedReplay) -> None:
-        error = "it failed"
+    async def _run(self, replay: Replay) -> None:
+        replay.error = "it failed"
         try:
             with errors_logged("a replay that the console started"):
-                error = await self._to_its_end(started)
+                replay.error = await self._to_its_end(replay)
         finally:
-            report = "" if error else started.file_name
-            self.running, self.last = None, replace(started, report=report, error=error)
+            self.running, self.last = None, replay
 
-    async def _to_its_end(self, started: StartedReplay) -> str:
+    async def _to_its_end(self, replay: Replay) -> str:
         """Why there is no report; "" where there is one."""
         data_dir = self._settings.data_dir.resolve()
         folder = contextlib.ExitStack()
         try:
             (data_dir / FOLDER).mkdir(parents=True, exist_ok=True)
             private = await asyncio.to_thread(folder.enter_context, replay_folder(data_dir))
-            return await self._reported(started, private, data_dir / FOLDER)
+            return await self._reported(replay, private, data_dir / FOLDER)
         except OSError as failed:
             return f"it cannot be run: {failed.strerror or failed}"
         finally:
             await asyncio.to_thread(folder.close)
             await asyncio.to_thread(delete_left, data_dir)  # of a process that had to be killed
 
-    async def _reported(self, started: StartedReplay, private: Path, reports: Path) -> str:
+    async def _reported(self, replay: Replay, private: Path, reports: Path) -> str:
         made, said = private / "report.json", private / "said.txt"
-        line = _command(started.wanted, private)
-        self._process = process = await _started(line, made, said, _environment(self._settings))
+        self._process = process = await _started(_options(replay, private), made, said, self._settings)
         try:
             if self.is_stopping:
                 self.stop()
@@ -143,30 +131,31 @@ class Replaying:
             return "it was stopped"
         if code != 0:
             return _why(made, said) or f"it ended with {code}"
-        _move(made, reports / started.file_name)
+        replay.report = f"{replay.began:%Y%m%d-%H%M%S}-{replay.profile[:_NAME_CHARS]}.json"
+        shutil.move(made, reports / replay.report)
         return ""
 
 
-def _command(wanted: WantedReplay, private: Path) -> list[str]:
-    profile, ids = private / f"{wanted.profile}.yaml", private / "ids.txt"
-    profile.write_text(wanted.text, "utf-8")
-    ids.write_text("".join(f"{one}\n" for one in wanted.ids), "utf-8")
-    options = [f"--profile={profile}", f"--ids={ids}", f"--sample={len(wanted.ids)}", "--profile-of=any"]
-    options += [f"--as-of={wanted.as_of}", "--json"]
-    options += [f"--tenant={wanted.tenant}"] if wanted.tenant is not None else []
-    options += ["--redact"] if wanted.redact else []
-    return [sys.executable, "-m", _PROGRAM, "decisions", "replay", *options]
+def _options(replay: Replay, private: Path) -> list[str]:
+    profile, ids = private / f"{replay.profile}.yaml", private / "ids.txt"
+    profile.write_text(replay.text, "utf-8")
+    ids.write_text("".join(f"{one}\n" for one in replay.ids), "utf-8")
+    options = [f"--profile={profile}", f"--ids={ids}", f"--sample={len(replay.ids)}", "--profile-of=any"]
+    options += [f"--as-of={replay.as_of}", "--json"]
+    options += [f"--tenant={replay.tenant}"] if replay.tenant is not None else []
+    return options + (["--redact"] if replay.redact else [])
 
 
-async def _started(line: Sequence[str], made: Path, said: Path, environment: Mapping[str, str]) -> Process:
+async def _started(options: Sequence[str], made: Path, said: Path, settings: Settings) -> Process:
+    made.touch(0o600)
     with made.open("wb") as out, said.open("wb") as words:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", launcher, str(os.getpid()), "-", str(int(signal.SIGKILL)), "-"),
-            *line,
+            *(sys.executable, "-m", "orion_recall", "decisions", "replay", *options),
             stdin=DEVNULL,
             stdout=out,
             stderr=words,
-            env=environment,
+            env=_environment(settings),
             start_new_session=True,
         )
     with contextlib.suppress(OSError):  # it may have ended
@@ -192,11 +181,11 @@ def _environment(settings: Settings) -> Mapping[str, str]:
     # A secret that is also named as a file would be refused.
     taken = {*own, *(f"{name}_FILE" for name in own)}
     others = {name: value for name, value in os.environ.items() if name.upper() not in taken}
-    return others | {name: _plain(value) for name, value in own.items() if value is not None}
-
-
-def _plain(value: object) -> str:
-    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+    given = {name: value for name, value in own.items() if value is not None}
+    return others | {
+        name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+        for name, value in given.items()
+    }
 
 
 def _why(made: Path, said: Path) -> str:
@@ -204,13 +193,3 @@ def _why(made: Path, said: Path) -> str:
         return str(json.loads(made.read_text("utf-8"))["error"]["message"])[:_TOLD_CHARS]
     except (ValueError, KeyError, TypeError):
         return said.read_text("utf-8", "replace").strip()[-_TOLD_CHARS:]
-
-
-def _move(made: Path, target: Path) -> None:
-    part = target.with_name(f".{target.name}.part")
-    try:
-        part.touch(0o600)
-        part.write_bytes(made.read_bytes())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)

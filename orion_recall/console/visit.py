@@ -1,4 +1,4 @@
-"""A visit: one request of a visitor whose access is known, with the parts of the console that answer it."""
+"""A visit: one request of a visitor whose access is known, its form, and the parts of the console for it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,69 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
+from starlette.datastructures import ImmutableMultiDict
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from orion_recall.bus.heartbeat import read_heartbeats
 from orion_recall.client import RecallClient
 from orion_recall.console.access import LIFETIME_S, LOCAL, Access, ConsoleRight, Sessions, TokenFile
-from orion_recall.console.forms import Form, form_of, read_form
 from orion_recall.console.rendering import Pages
 from orion_recall.console.replay_process import Replaying
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.postgres.pool import Pool
 from orion_recall.settings import RECALL_GROUP, Settings
+
+MOST_BYTES = 1 << 20
+_MOST_FIELDS = 500
+_BODY_S = 30
+_TYPE = "application/x-www-form-urlencoded"
+
+
+class Form(ImmutableMultiDict[str, str]):
+    """The fields of a form or of an address, each with all its values (`getlist`)."""
+
+    def text(self, name: str, default: str = "") -> str:
+        return self.get(name, default).strip()
+
+    def raw(self, name: str) -> str:
+        """The value as it was sent, with line ends as in files."""
+        return self.get(name, "").replace("\r\n", "\n").replace("\r", "\n")
+
+    def number(self, name: str, *, least: int, most: int) -> int | None:
+        text = self.text(name)
+        return max(least, min(most, int(text))) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+def form_of(encoded: str) -> Form:
+    try:
+        return Form(parse_qsl(encoded, keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError as error:
+        raise HTTPException(400, "the form has too many fields") from error
+
+
+async def read_form(request: Request) -> Form:
+    """The form that a request brings; HTTPException for another body, and for one that is too large or late."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _TYPE:
+        raise HTTPException(415, "this takes a form")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > MOST_BYTES:
+                    raise HTTPException(413, f"the form is larger than {MOST_BYTES} bytes")
+    except TimeoutError as error:
+        raise HTTPException(408, f"the form did not come within {_BODY_S} seconds") from error
+    except ClientDisconnect as error:
+        raise HTTPException(400, "the form was cut off") from error
+    return form_of(body.decode("utf-8", "replace"))
+
 
 Status = Mapping[str, Any]
 ReadStatus = Callable[[Settings], Awaitable[Status]]
@@ -115,6 +161,7 @@ class Visit:
             access=self.access,
             form_token=self.console.sessions.form_token(self.access.key),
             here=self.request.url.path,
+            form=self.form,
             has_tokens=self.console.tokens is not None,
             **values,
         )
@@ -159,11 +206,3 @@ def sign_in_page(
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         target = target if request.method == "GET" and not target.startswith("/sign-in") else "/"
     return HTMLResponse(console.pages.render("sign_in.html", target=target, error=error), status)
-
-
-def decision_path(decision_id: str) -> str:
-    return f"/decisions/{quote(decision_id, safe='')}"
-
-
-def memory_path(tenant: str, memory_id: str) -> str:
-    return f"/memory?{urlencode({'tenant': tenant, 'id': memory_id})}"

@@ -9,18 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, create_model, model_validator
 
-from orion_recall.contracts.envelope import ErrorInfo
-from orion_recall.contracts.fields import (
-    ClosedMessage,
-    Identifier,
-    Kinds,
-    MemoryKind,
-    MemoryMoment,
-    Message,
-    Moment,
-    Strings,
-    at_most,
-)
+from orion_recall.contracts import fields as f
 
 STORE_KIND = "memory.store.v1"
 RECEIPT_KIND = "memory.receipt.v1"
@@ -39,32 +28,32 @@ def _no_bool(value: object) -> object:
     return value
 
 
-class MemoryV1(Message):
+class MemoryV1(f.Message):
     """One memory to store; `id` is unique in its tenant. Stored twice with equal content, nothing changes."""
 
-    id: Identifier
+    id: f.Identifier
     text: str = Field(min_length=1, max_length=MAX_TEXT_CHARS)
-    tenant: Identifier | None = None
-    user_id: Identifier | None = None
-    agent_id: Identifier | None = None
-    run_id: Identifier | None = None
-    session_id: Identifier | None = None
-    node_id: Identifier | None = None
-    kind: MemoryKind | None = Field(default=None, description="without one it is read from the text")
+    tenant: f.Identifier | None = None
+    user_id: f.Identifier | None = None
+    agent_id: f.Identifier | None = None
+    run_id: f.Identifier | None = None
+    session_id: f.Identifier | None = None
+    node_id: f.Identifier | None = None
+    kind: f.MemoryKind | None = Field(default=None, description="without one it is read from the text")
     speaker: Annotated[str, Field(max_length=256)] | None = None
     title: Annotated[str, Field(max_length=2048)] | None = None
-    occurred_at: MemoryMoment | None = None
-    occurred_until: MemoryMoment | None = None
-    mentioned_at: MemoryMoment | None = None
-    tags: Strings = ()
-    entities: Strings = ()
+    occurred_at: f.MemoryMoment | None = None
+    occurred_until: f.MemoryMoment | None = None
+    mentioned_at: f.MemoryMoment | None = None
+    tags: f.Strings = ()
+    entities: f.Strings = ()
     source: Annotated[str, Field(max_length=512)] | None = None
     uri: Annotated[str, Field(max_length=4096)] | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     confidence: Annotated[float, Field(ge=0, le=1, strict=False), BeforeValidator(_no_bool)] | None = Field(
         default=None, description="how sure the sender is"
     )
-    supersedes: Strings = Field(default=(), description="ids of memories that this one takes the place of")
+    supersedes: f.Strings = Field(default=(), description="ids of memories that this one takes the place of")
 
 
 # The elements of a batch stay open, so that one bad element is rejected alone; the JSON Schema describes each.
@@ -72,18 +61,18 @@ _Size = Field(strict=False, min_length=1, max_length=MAX_MEMORIES_PER_STORE)
 _Batch = Annotated[
     tuple[dict[str, JsonValue], ...],
     _Size,
-    at_most(MAX_MEMORIES_PER_STORE, described_as=Annotated[tuple[MemoryV1, ...], _Size]),
+    f.at_most(MAX_MEMORIES_PER_STORE, described_as=Annotated[tuple[MemoryV1, ...], _Size]),
 ]
 
 
-class MemoryStoreV1(Message):
+class MemoryStoreV1(f.Message):
     """A batch of memories. Each is judged alone: one bad memory does not hold up the others."""
 
     memories: _Batch
     reply_to: str | None = None
 
 
-class MemoryVerdictV1(Message):
+class MemoryVerdictV1(f.Message):
     """The verdict on one memory of a batch; `matched` is one that a dry run found and left as it is."""
 
     id: str | None
@@ -91,7 +80,7 @@ class MemoryVerdictV1(Message):
     reason: str | None = None
 
 
-class MemoryReceiptV1(Message):
+class MemoryReceiptV1(f.Message):
     """The answer to `memory.store.v1`, `memory.update.v1` and `memory.delete.v1`.
 
     `position` is the outbox position at which all of it is projected. The fields after it are left out where they
@@ -109,7 +98,7 @@ class MemoryReceiptV1(Message):
     matched: int | None = Field(default=None, description="memories that `where` matches, in a dry run")
     pending: bool | None = Field(default=None, description="of a change: whether a copy may still show what was")
     results: list[MemoryVerdictV1]
-    error: ErrorInfo | None = None
+    error: f.ErrorInfo | None = None
 
 
 # The identity of a memory, and what only a store may state.
@@ -127,11 +116,13 @@ _Key = Annotated[
 ]
 _Count = Annotated[int, Field(ge=0, description="of `where`: how many it must match; left out: a dry run")]
 _Ids = Annotated[
-    tuple[Identifier, ...], Field(strict=False, max_length=MAX_MEMORIES_PER_STORE), at_most(MAX_MEMORIES_PER_STORE)
+    tuple[f.Identifier, ...],
+    Field(strict=False, max_length=MAX_MEMORIES_PER_STORE),
+    f.at_most(MAX_MEMORIES_PER_STORE),
 ]
 
 
-class MemoryWhereV1(ClosedMessage):
+class MemoryWhereV1(f.ClosedMessage):
     """Conditions on memories: all given ones must hold; of a list, one of its values is enough.
 
     Deleted and replaced memories are never among them.
@@ -140,17 +131,17 @@ class MemoryWhereV1(ClosedMessage):
     text: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
         default=None, description="words that title, speaker and text must hold, all of them"
     )
-    session_id: Identifier | None = None
-    user_id: Identifier | None = None
-    agent_id: Identifier | None = None
-    run_id: Identifier | None = None
-    speaker: Identifier | None = None
-    kinds: Kinds = ()
-    tags: Strings = ()
-    entities: Strings = Field(default=(), description="as written")
-    source: Identifier | None = None
-    since: Moment | None = Field(default=None, description="not before; an undated memory is not matched")
-    until: Moment | None = Field(default=None, description="before; an undated memory is not matched")
+    session_id: f.Identifier | None = None
+    user_id: f.Identifier | None = None
+    agent_id: f.Identifier | None = None
+    run_id: f.Identifier | None = None
+    speaker: f.Identifier | None = None
+    kinds: f.Kinds = ()
+    tags: f.Strings = ()
+    entities: f.Strings = Field(default=(), description="as written")
+    source: f.Identifier | None = None
+    since: f.Moment | None = Field(default=None, description="not before; an undated memory is not matched")
+    until: f.Moment | None = Field(default=None, description="before; an undated memory is not matched")
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -167,18 +158,18 @@ def _changeable() -> dict[str, Any]:
     }
 
 
-class _Changes(ClosedMessage):
+class _Changes(f.ClosedMessage):
     """Fields to change; null clears one."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
 
-class _Patch(ClosedMessage):
+class _Patch(f.ClosedMessage):
     """A memory's id and the fields to change; null clears one."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 2})
 
-    id: Identifier
+    id: f.Identifier
     expected_version: int | None = Field(default=None, description="change it only if it is still at this version")
 
 
@@ -187,68 +178,67 @@ MemoryPatchV1 = create_model("MemoryPatchV1", __base__=_Patch, __doc__=_Patch.__
 _Patches = Annotated[
     tuple[dict[str, JsonValue], ...],
     _Size,
-    at_most(MAX_MEMORIES_PER_STORE, described_as=Annotated[tuple[MemoryPatchV1, ...], _Size]),
+    f.at_most(MAX_MEMORIES_PER_STORE, described_as=Annotated[tuple[MemoryPatchV1, ...], _Size]),
 ]
 _OpenChanges = Annotated[
     dict[str, JsonValue], BeforeValidator(lambda value: value, json_schema_input_type=MemoryChangesV1)
 ]
 
 
-class MemoryUpdateV1(Message):
+class _Changing(f.Message):
+    where: MemoryWhereV1 | None = None
+    tenant: f.Identifier | None = None
+    actor: _Actor | None = None
+    idempotency_key: _Key | None = None
+    expected_count: _Count | None = None
+    reply_to: str | None = None
+
+    @model_validator(mode="after")
+    def _is_counted(self) -> Self:
+        if self.expected_count is not None and self.where is None:
+            raise ValueError("expected_count belongs to where")
+        return self
+
+
+class MemoryUpdateV1(_Changing):
     """Memories to change: each by its id, or by `set` all that match `where`. Each is judged alone.
 
     A field that is null is cleared; one that is left out stays as it is.
     """
 
     memories: _Patches | None = None
-    where: MemoryWhereV1 | None = None
     set: _OpenChanges | None = Field(default=None, description="fields to change of all that `where` matches")
-    tenant: Identifier | None = None
-    actor: _Actor | None = None
-    idempotency_key: _Key | None = None
-    expected_count: _Count | None = None
-    reply_to: str | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.memories is None) == (self.where is None) or (self.where is None) != (self.set is None):
             raise ValueError("give either memories, or where and set")
-        if self.expected_count is not None and self.where is None:
-            raise ValueError("expected_count belongs to where")
         return self
 
 
-class MemoryDeleteV1(Message):
+class MemoryDeleteV1(_Changing):
     """Memories to delete: by id, or all that match `where`. A deleted memory never comes back.
 
     The record keeps its text and history, unless `erase` is true.
     """
 
     ids: Annotated[_Ids, Field(min_length=1)] | None = None
-    where: MemoryWhereV1 | None = None
-    tenant: Identifier | None = None
-    actor: _Actor | None = None
     reason: Annotated[str, Field(max_length=2048)] | None = None
     erase: bool = False
-    idempotency_key: _Key | None = None
-    expected_count: _Count | None = None
-    reply_to: str | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if (self.ids is None) == (self.where is None):
             raise ValueError("give either ids or where")
-        if self.expected_count is not None and self.where is None:
-            raise ValueError("expected_count belongs to where")
         return self
 
 
-class RecallFeedbackV1(Message):
+class RecallFeedbackV1(f.Message):
     """Feedback on a recall: which of its memories were used, and which were wrong."""
 
-    decision_id: Identifier | None = Field(default=None, description="of the recall: `stats.decision_id`")
-    correlation_id: Identifier | None = Field(default=None, description="of the recall's own message")
-    tenant: Identifier | None = None
+    decision_id: f.Identifier | None = Field(default=None, description="of the recall: `stats.decision_id`")
+    correlation_id: f.Identifier | None = Field(default=None, description="of the recall's own message")
+    tenant: f.Identifier | None = None
     used: _Ids = ()
     wrong: _Ids = ()
     note: Annotated[str, Field(max_length=4096)] | None = None
@@ -264,8 +254,8 @@ class RecallFeedbackV1(Message):
         return self
 
 
-class RecallReceiptV1(Message):
+class RecallReceiptV1(f.Message):
     """The answer to `recall.feedback.v1`."""
 
     recorded: bool
-    error: ErrorInfo | None = None
+    error: f.ErrorInfo | None = None

@@ -1,30 +1,14 @@
-"""Queries and their replies, with confidence and cascade; unreadable hints of newer executors are ignored."""
+"""Queries, their replies and decisions; hints of newer executors that cannot be read are ignored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from orion_recall.contracts.envelope import ErrorInfo
-from orion_recall.contracts.fields import (
-    BudgetName,
-    ClosedMessage,
-    Identifier,
-    Kinds,
-    Message,
-    Moment,
-    MomentAsTold,
-    OptionalIdentifier,
-    ScopeName,
-    Strings,
-    ZoneName,
-    count_unknown,
-    without_empty,
-    zoned_moment,
-)
-from orion_recall.values import Outcome, SourceName, SourceStatus
+from orion_recall.contracts import fields as f
+from orion_recall.values import LedBy, Outcome, SourceName, SourceStatus, SuccessionReason
 
 Share = Annotated[float, Field(ge=0, le=1)]
 MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted"]
@@ -32,28 +16,17 @@ MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weight
 NotAsked = Literal["other_kinds", "other_tags", "no_session", "no_user", "no_time"]
 """Why a layer was not searched: the query wants other kinds or tags, has no session or user, no time was left."""
 Trigger = Literal[
-    "not_asked",
-    "nothing_found",
-    "relevance_unknown",
-    "relevance_below_minimum",
+    "sure", "not_asked", "nothing_found", "relevance_unknown", "relevance_below_minimum",
     "confidence_below_threshold",
-    "sure",
-]
+]  # fmt: skip
 NoAnswerReason = Literal[
-    "no_words",
-    "greeting",
-    "thanks",
-    "farewell",
-    "acknowledgement",
-    "small_talk",
-    "below_min_probability",
-    "below_min_confidence",
-    "below_min_score",
-]
+    "no_words", "greeting", "thanks", "farewell", "acknowledgement", "small_talk", "below_min_probability",
+    "below_min_confidence", "below_min_score",
+]  # fmt: skip
 """Nothing to search for (no word, or one of the kinds of small talk), or a number below the profile's minimum."""
 
 
-class ConfidenceV1(Message):
+class ConfidenceV1(f.Message):
     """Confidence of an item: 0.35 relevance + 0.25 quality + 0.15 recency + 0.15 consistency + 0.1 completeness."""
 
     overall: Share
@@ -65,22 +38,20 @@ class ConfidenceV1(Message):
     completeness: Share = Field(description="how much is known of it: time, speaker or title, place, names, tags")
 
 
-class CascadeStepV1(Message):
+class CascadeStepV1(f.Message):
     """One layer of a cascade, in the order in which they were asked; those of one depth were asked together."""
 
     layer: str
     depth: int = Field(description="0: the first layer; 1: those that it names, and so on")
     hits: int = Field(description="memories that its sources found")
     confidence: Share | None = Field(description="of its first item; null when there is none")
-    relevance: Share | None = Field(
-        default=None, description="the semantic relevance of its first item; null where only words tell of it"
-    )
+    relevance: Share | None = Field(default=None, description="of its first item; null: only words tell of it")
     ms: float
     late: list[str] = Field(description="sources that did not answer in the time that was left")
     not_asked: NotAsked | None = Field(default=None, description="why it was not searched")
 
 
-class CascadeV1(Message):
+class CascadeV1(f.Message):
     """The path of a cascade through the layers of memory, and why it went on and stopped."""
 
     primary_layer: str
@@ -94,14 +65,12 @@ class CascadeV1(Message):
     max_depth: int
     ended: Literal["confident", "depth", "no_layer", "deadline"] = Field(description="why it ended")
     trigger: Trigger = Field(description="what the first layer's answer was against threshold and minimum")
-    merge_strategy: MergeStrategy | None = Field(
-        default=None, description="the part that weighs most in the merged score; null: nothing was merged"
-    )
+    merge_strategy: MergeStrategy | None = Field(default=None, description="what weighs most in the merged score")
     combined: dict[str, int] = Field(description="items of each layer in the answer")
     path: list[CascadeStepV1]
 
 
-class NoAnswerV1(Message):
+class NoAnswerV1(f.Message):
     """The reason for an empty bundle although memories were found, or nothing was searched (a greeting)."""
 
     reason: NoAnswerReason
@@ -122,7 +91,7 @@ IGNORED_HINTS = (
 )  # fmt: skip
 
 
-class Include(ClosedMessage):
+class Include(f.ClosedMessage):
     """Further parts of a reply, on request."""
 
     trace: bool = Field(default=False, description="how candidates were scored; no use of memories is counted")
@@ -132,7 +101,7 @@ class Include(ClosedMessage):
     metadata: bool = Field(default=False, description="what each item's sender gave, read from Postgres")
 
 
-class RecallOptionsV1(ClosedMessage):
+class RecallOptionsV1(f.ClosedMessage):
     """Options of one query. Anything absent is the profile's; unknown ones are refused."""
 
     former: ClassVar = {
@@ -140,45 +109,33 @@ class RecallOptionsV1(ClosedMessage):
         "fact_type": "is no longer read: it is called kinds",
     }
 
-    tenant: Identifier | None = None
-    scope: ScopeName | None = None
-    user: Identifier | None = None
-    agent_id: Identifier | None = Field(default=None, description="only memories stored with this agent_id")
-    run_id: Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
-    k: int | None = Field(
-        default=None, ge=1, le=1000, description="items at most; a larger one lifts the caps per source"
-    )
-    budget: BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
+    tenant: f.Identifier | None = None
+    scope: f.ScopeName | None = None
+    user: f.Identifier | None = None
+    agent_id: f.Identifier | None = Field(default=None, description="only memories stored with this agent_id")
+    run_id: f.Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
+    k: int | None = Field(default=None, ge=1, le=1000, description="items at most; may lift the caps per source")
+    budget: f.BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
-    kinds: Kinds = Field(default=(), description="of up to eight, each has result lists of its own")
-    tags: Strings = ()
-    since: Moment | None = None
-    until: Moment | None = None
-    as_of: MomentAsTold | None = Field(
-        default=None, description='"now" for this query: memories of a later time are not seen'
-    )
-    timezone: ZoneName | None = Field(
-        default=None, description="zone of the query's days (Europe/Berlin, +02:00); else that of as_of, or UTC"
-    )
-    exclude: Strings = Field(default=(), description="ids of memories to leave out, as items have them")
+    kinds: f.Kinds = Field(default=(), description="of up to eight, each has result lists of its own")
+    tags: f.Strings = ()
+    since: f.Moment | None = None
+    until: f.Moment | None = None
+    as_of: f.MomentAsTold | None = Field(default=None, description='"now": memories of a later time are not seen')
+    timezone: f.ZoneName | None = Field(default=None, description="Europe/Berlin, +02:00; else as_of's, or UTC")
+    exclude: f.Strings = Field(default=(), description="ids of memories to leave out, as items have them")
     cascade: bool | None = Field(default=None, description="whether further layers are searched when unsure")
-    confidence_threshold: float | None = Field(
-        default=None, ge=0, le=1, description="of a cascade: the confidence under which it goes on"
-    )
-    max_cascade_depth: int | None = Field(
-        default=None, ge=0, le=6, description="how many times next layers may be asked"
-    )
+    confidence_threshold: float | None = Field(default=None, ge=0, le=1, description="under it a cascade goes on")
+    max_cascade_depth: int | None = Field(default=None, ge=0, le=6, description="how often next layers are asked")
     merge_strategy: Literal["weighted", "confidence_weighted"] | None = Field(
         default=None, description="of a cascade: how the items of several layers become one order"
     )
-    no_answer: bool | None = Field(
-        default=None, description="whether an answer that is not sure enough is withheld; absent: the profile's"
-    )
+    no_answer: bool | None = Field(default=None, description="whether an answer that is not sure is withheld")
     include: Include | None = None
 
 
-class ExcludedTurn(Message):
+class ExcludedTurn(f.Message):
     """The turn to answer, whose memories are left out.
 
     By `active_turn_ids`; and what says `active_turn_text` within three minutes of `active_turn_ts` (epoch seconds),
@@ -192,15 +149,22 @@ class ExcludedTurn(Message):
 
 def as_turn(value: object) -> object:
     """The readable parts of the hint; None where it is no object."""
-    if isinstance(value, ExcludedTurn) or not isinstance(value, dict):
-        return value if isinstance(value, ExcludedTurn) else None
-    given = cast("dict[str, object]", value)
-    ids, text, ts = (given.get(name) for name in ExcludedTurn.model_fields)
+    if isinstance(value, dict):
+        return _parts(cast("dict[str, object]", value))
+    return value if isinstance(value, ExcludedTurn) else None
+
+
+def _parts(turn: Mapping[str, object]) -> dict[str, object]:
+    ids, text, ts = (turn.get(name) for name in ExcludedTurn.model_fields)
     told = cast("list[object]", ids) if isinstance(ids, list | tuple) else []
+    try:
+        seconds = f.zoned_moment(ts).timestamp()
+    except ValueError:
+        seconds = None
     return {
         "active_turn_ids": [one for one in told if isinstance(one, str) and one],
         "active_turn_text": text if isinstance(text, str) else "",
-        "active_turn_ts": _epoch_s(ts),
+        "active_turn_ts": seconds,
     }
 
 
@@ -209,7 +173,11 @@ def as_text(value: object) -> object:
     return value if isinstance(value, str) else None
 
 
-class RecallQueryV1(Message):
+_Turn = Annotated[ExcludedTurn | None, BeforeValidator(as_turn, json_schema_input_type=JsonValue)]
+_Lane = Annotated[str | None, BeforeValidator(as_text, json_schema_input_type=JsonValue)]
+
+
+class RecallQueryV1(f.Message):
     """One question to memory. Only `fragment` is required; another field that is "" or null is absent.
 
     Nothing is searched for a fragment without a word: the answer is empty.
@@ -218,54 +186,36 @@ class RecallQueryV1(Message):
     fragment: str
     verb: str | None = Field(default=None, max_length=512, description="metadata; never searched for")
     intent: str | None = Field(default=None, max_length=4096, description="its words join the search")
-    session_id: OptionalIdentifier = None
-    node_id: OptionalIdentifier = None
+    session_id: f.OptionalIdentifier = None
+    node_id: f.OptionalIdentifier = None
     profile: str | None = Field(default=None, max_length=128)
     reply_to: str | None = None
     options: RecallOptionsV1 | None = None
-    exclude: Annotated[ExcludedTurn | None, BeforeValidator(as_turn, json_schema_input_type=JsonValue)] = Field(
-        default=None, description="the turn that is being answered: its ids, text and time"
-    )
-    lane: Annotated[str | None, BeforeValidator(as_text, json_schema_input_type=JsonValue)] = Field(
-        default=None, description="a visibility lane, such as chat or social: what it means ORION_QUERY_LANE says"
-    )
+    exclude: _Turn = Field(default=None, description="the turn that is being answered: its ids, text and time")
+    lane: _Lane = Field(default=None, description="a visibility lane, such as chat: see ORION_QUERY_LANE")
 
     @model_validator(mode="before")
     @classmethod
     def _without_empty(cls, data: object) -> object:
-        return without_empty(data, required="fragment")
+        return f.without_empty(data, required="fragment")
 
 
 def ignored_fields(payload: Mapping[str, object]) -> int:
     """How many fields of a query's payload are not used: unknown ones, and hints that mean nothing here."""
     named = {name: value for name, value in payload.items() if name not in IGNORED_HINTS}
-    return count_unknown(RecallQueryV1, named) + ignored_hints(payload)
-
-
-def ignored_hints(payload: Mapping[str, object]) -> int:
-    """The number of hints, or parts of them, that are not used or cannot be read."""
-    count = sum(bool(payload.get(name)) for name in IGNORED_HINTS)
+    count = f.count_unknown(RecallQueryV1, named) + sum(bool(payload.get(name)) for name in IGNORED_HINTS)
     lane, turn = payload.get("lane"), payload.get("exclude")
-    count += bool(lane) and not isinstance(lane, str)
+    count += bool(lane) and as_text(lane) is None
     if not isinstance(turn, dict):
         return count + bool(turn)
     given = cast("dict[str, object]", turn)
-    ids, text, ts = (given.get(name) for name in ExcludedTurn.model_fields)
-    if isinstance(ids, list):
-        count += any(not isinstance(one, str) for one in cast("list[object]", ids))
-    else:
-        count += bool(ids)
-    return count + (bool(text) and not isinstance(text, str)) + (bool(ts) and _epoch_s(ts) is None)
+    read = _parts(given)
+    unread = {name: read[name] != given.get(name) for name in ("active_turn_ids", "active_turn_text")}
+    unread["active_turn_ts"] = read["active_turn_ts"] is None
+    return count + sum(bool(given.get(name)) and is_unread for name, is_unread in unread.items())
 
 
-def _epoch_s(value: object) -> float | None:
-    try:
-        return zoned_moment(value).timestamp()
-    except ValueError:
-        return None
-
-
-class MemoryItemV1(Message):
+class MemoryItemV1(f.Message):
     """One recalled memory. The fields after `tags` are there only when the query carried `options`."""
 
     id: str = Field(description="the memory's id; of a mapped store its name, a colon and the id there: notes:0")
@@ -286,12 +236,10 @@ class MemoryItemV1(Message):
     chunk: str | None = Field(default=None, description="the passage of the memory that fits best")
     confidence: ConfidenceV1 | None = None
     layer: str | None = Field(default=None, description="of a cascade: the layer of memory it comes from")
-    metadata: dict[str, JsonValue] | None = Field(
-        default=None, description="what each item's sender gave, read from Postgres"
-    )
+    metadata: dict[str, JsonValue] | None = Field(default=None, description="what its sender gave, from Postgres")
 
 
-class SourceStats(Message):
+class SourceStats(f.Message):
     """The status of one source in one recall; under `rerank` of the reranker (`count`: memories it judged)."""
 
     status: SourceStatus
@@ -301,13 +249,11 @@ class SourceStats(Message):
     stood_in: str | None = Field(default=None, description="what the hits come from when the source failed: record")
 
 
-class BundleStats(Message):
+class BundleStats(f.Message):
     """The costs of a recall and the sources of its hits; all after `profile` only when the query had `options`."""
 
     backend_counts: dict[str, int]
-    latency_ms: Annotated[int, Field(ge=0)] | float = Field(
-        description="whole milliseconds; with a fraction when the query had `options`"
-    )
+    latency_ms: Annotated[int, Field(ge=0)] | float = Field(description="whole; with `options` with a fraction")
     profile: str
     outcome: Outcome | None = None
     decision_id: str | None = None
@@ -318,12 +264,10 @@ class BundleStats(Message):
     confidence: float | None = Field(default=None, description="how sure the answer is; null without an item")
     no_answer: NoAnswerV1 | None = None
     unsure: bool | None = Field(default=None, description="whether nothing clearly answers")
-    probability: float | None = Field(
-        default=None, description="the probability that anything found answers; null where it cannot be told"
-    )
+    probability: float | None = Field(default=None, description="that anything found answers, if known")
 
 
-class ChunkInfoV1(Message):
+class ChunkInfoV1(f.Message):
     """The passage of an item that fits the query best; the whole text where that is one passage."""
 
     id: str = Field(description="the memory's id, `#` and `index`")
@@ -334,7 +278,7 @@ class ChunkInfoV1(Message):
     text: str
 
 
-class EntityStateV1(Message):
+class EntityStateV1(f.Message):
     """What the items of an answer tell of an entity that they name."""
 
     name: str = Field(description="its name; of names that were merged, the one that is kept")
@@ -343,7 +287,7 @@ class EntityStateV1(Message):
     observations: list[str] = Field(description="the snippets of those items, without repetitions")
 
 
-class MemoryBundleV1(Message):
+class MemoryBundleV1(f.Message):
     """Prompt-ready memories: `rendered` is a list of one-line bullets, "" when nothing was found.
 
     `entities` and `chunks`, by name and by id, are there only when the query's `include` asks for them.
@@ -359,11 +303,131 @@ class MemoryBundleV1(Message):
     chunks: dict[str, ChunkInfoV1] | None = None
 
 
-class RecallReplyV1(Message):
+class RecallReplyV1(f.Message):
     """The answer to one query; `error` says why there is none, to a query that had `options`.
 
     A caller without `options` may forbid further fields: to it such a reply is an empty bundle.
     """
 
     bundle: MemoryBundleV1
-    error: ErrorInfo | None = None
+    error: f.ErrorInfo | None = None
+
+
+DECISION_KIND = "recall.decision.v1"
+V1_FIELDS = (
+    "id", "corr_id", "session_id", "node_id", "verb", "profile", "query", "selected_ids", "dropped",
+    "backend_counts", "latency_ms", "created_at",
+)  # fmt: skip
+
+
+class SuccessionV1(f.Message):
+    """A stated succession of an item: the other memory, the reason's code, and the ids of what states it."""
+
+    id: str
+    reason: SuccessionReason
+    evidence: list[str] = Field(default_factory=list[str])
+
+
+class SelectedV1(f.Message):
+    """One selected item as the decision log keeps it."""
+
+    id: str
+    source: SourceName
+    score: float
+    parts: dict[str, float]
+    ranks: dict[str, int]
+    confidence: ConfidenceV1 | None = None
+    layer: str | None = None
+    succeeds: SuccessionV1 | None = Field(default=None, description="the memory whose place and score it has")
+    ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
+
+
+class CandidateV1(f.Message):
+    """One candidate of a recall as the decision log keeps it; of a memory that may not be seen there is none."""
+
+    id: str
+    source: SourceName = Field(description="the source that ranked it best, or that of what led to it")
+    ranks: dict[str, int] = Field(description="its rank in every source that found it, from 1")
+    fused: float = Field(description="its score after the fusion")
+    place: int | None = Field(default=None, description="its place in the final order, from 1; null: not in it")
+    score: float | None = Field(default=None, description="its final score; null: it was dropped before it had one")
+    parts: dict[str, float] = Field(default_factory=dict[str, float], description="the parts of the score, 0 to 1")
+    led_by: LedBy | None = Field(default=None, description="what led to it, where no source found it")
+    weights: dict[str, float] = Field(default_factory=dict[str, float], description="their weights in the score")
+    kept: bool = Field(default=False, description="whether it is in the bundle")
+    dropped: str | None = Field(default=None, description="why it is not: near_duplicate, token_budget and so on")
+    dropped_for: str | None = Field(default=None, description="the memory that was kept in its place, if any")
+    layer: str | None = None
+    succeeds: SuccessionV1 | None = Field(default=None, description="the memory whose place and score it has")
+    ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
+
+
+class CanaryV1(f.Message):
+    """Which of two profiles answered a query, where the profile that it came to has a canary."""
+
+    trial: str = Field(description="the same until either profile is edited")
+    profile: str = Field(description="the control: the profile that the query came to")
+    canary: str = Field(description="the profile that answers a share of the sessions instead")
+    variant: Literal["canary", "control"] = Field(description="which of the two answered")
+    share: Annotated[float, Field(ge=0, le=1)] = Field(description="the share of the sessions that it answers")
+
+
+class RecallDecisionV1(f.Message):
+    """The decision on a query: items found, kept and dropped, with reasons, sources, times and profile."""
+
+    id: str
+    corr_id: str
+    session_id: str | None = None
+    node_id: str | None = None
+    verb: str | None = None
+    profile: str
+    query: str = Field(description="the fragment's first 4,000 characters, its hash, or empty")
+    selected_ids: list[str]
+    backend_counts: dict[str, int]
+    latency_ms: f.WholeMs
+    dropped: dict[str, int]
+    created_at: f.EnvelopeMoment
+    outcome: Outcome
+    error: str | None = None
+    tenant: str | None = None
+    scope: str | None = None
+    user_id: str | None = None
+    intent: str | None = None
+    profile_requested: str | None = None
+    profile_hash: str | None = None
+    profile_fallback: bool = False
+    sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
+    selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
+    weights: dict[str, float] | None = Field(default=None, description="of the parts; null: none, or several")
+    stage_ms: dict[str, float] = Field(default_factory=dict[str, float], description="by stage, and their `total`")
+    tokens: int = 0
+    query_chars: int = 0
+    unknown_fields: int = 0
+    deliveries: int = 1
+    entry_id: str | None = None
+    reply_to: str | None = None
+    trace_id: str | None = None
+    worker: str | None = None
+    understood: dict[str, JsonValue] | None = Field(default=None, description="times, class, people, entities …")
+    confidence: float | None = Field(default=None, description="how sure the answer is; null without an item")
+    cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
+    no_answer: NoAnswerV1 | None = None
+    strategy: str | None = Field(default=None, description="the strategies used (`temporal+list`); null: none")
+    shadow_of: str | None = Field(default=None, description="the decision that answered, where this is a shadow's")
+    answer_probability: float | None = Field(default=None, description="that anything found answers, if known")
+    canary: CanaryV1 | None = Field(default=None, description="which profile answered, where there is a canary")
+    asked: dict[str, JsonValue] | None = Field(
+        default=None,
+        description="what was asked beside the text: `options` as given, `turn` and `lane` where given, and of "
+        "what was recalled `scope`, `clock` (what was now), `zone`, `limits`; words where query text is kept",
+    )
+    read_at: dict[str, int] | None = Field(default=None, description="outbox positions of `index` and `graph` then")
+    build: dict[str, str] | None = Field(default=None, description="version, model, extractor, hash of the weights")
+    not_replayable: str | None = Field(default=None, description="why it cannot be asked again; null: it can")
+    candidates: list[CandidateV1] | None = Field(default=None, description="the candidates, best first, where kept")
+    unsure: bool = Field(default=False, description="whether nothing clearly answers: only the nearest are given")
+
+
+def v1_decision(decision: RecallDecisionV1) -> dict[str, Any]:
+    """The decision as JSON with the V1 fields only, for readers that forbid others."""
+    return decision.model_dump(mode="json", include=set(V1_FIELDS))

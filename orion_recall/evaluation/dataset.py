@@ -11,7 +11,8 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from orion_recall.contracts import Identifier, MemoryV1, ScopeName, describe, read_message
+from orion_recall.contracts import MemoryV1, describe, read_message
+from orion_recall.contracts.fields import Identifier, ScopeName
 from orion_recall.errors import EvaluationError, InvalidMessage
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.transfer.importer import ImportMapping, LineProblem, check_file, read_batches, read_mapping

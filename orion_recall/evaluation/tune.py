@@ -31,8 +31,7 @@ from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.measures import Figures, figures_of, judged
 from orion_recall.evaluation.run_stores import Plan, Progress
 from orion_recall.evaluation.trials import Run, Trials, trials
-from orion_recall.profile import Profile, profile_fields
-from orion_recall.profile.model import Strategies
+from orion_recall.profile.model import Profile, Strategies, profile_fields
 from orion_recall.profile.reading import dump_profile, nearest_path, parse_profile
 from orion_recall.profile.sections import RELEVANCE_PARTS, Cascade, RankingWeights, Rerank
 from orion_recall.recall.ranking.score import in_context

@@ -8,34 +8,13 @@ import math
 from collections.abc import Collection
 from copy import copy
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, model_serializer, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
 
-from orion_recall.profile.sections import (
-    CONFIG,
-    LAYER_NAMES,
-    MIN_RELEVANCE_SHARE,
-    ROUNDING,
-    Canary,
-    Cascade,
-    DecisionsKept,
-    Expansion,
-    Fusion,
-    GraphWalk,
-    NoAnswer,
-    RankingWeights,
-    Render,
-    Rerank,
-    Section,
-    Shadow,
-    Share,
-    TimeInQuestions,
-    relevance_share,
-    section_values,
-)
+from orion_recall.profile import sections as s
 from orion_recall.values import (
     QUERY_CLASSES,
     QUESTION_SHAPES,
@@ -56,15 +35,13 @@ _DECAYS_AGREE = 0.05  # of the half-life: 0.01 an hour and "three days" are the 
 CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
 
 
-class ProfileValues(Section):
+class ProfileValues(s.Section):
     """The values of a profile: sources, search depth, ranking, and size of the rendered text."""
 
     profile: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="Its name and version, as the file's.")
     description: str = Field(default="", max_length=1000, description="What the profile is for, in a sentence.")
     scope: Scope = Field(default="global", description="Whose memories are searched, unless the query says.")
-    budget: Budget = Field(
-        default="mid", description="How deep sources search: low 100, mid 300, high 1000 candidates."
-    )
+    budget: Budget = Field(default="mid", description="Depth of search: low 100, mid 300, high 1000 candidates.")
     vector_top_k: TopK = Field(description="Hits the vector source may bring to selection; 0 switches it off.")
     lexical_top_k: TopK | None = Field(
         default=None, description="Hits the keyword source may bring to selection; 0: off, null: as vector_top_k."
@@ -72,9 +49,7 @@ class ProfileValues(Section):
     rdf_top_k: TopK = Field(description="Hits the graph source may bring to selection; 0 switches it off.")
     enable_sql_timeline: bool = Field(default=False, description="Whether the SQL timeline is searched.")
     sql_top_k: TopK = Field(default=8, description="Hits the SQL timeline may bring to selection; 0: off.")
-    sql_since_minutes: int = Field(
-        default=180, ge=1, le=5_256_000, description="How far back it looks, in minutes."
-    )
+    sql_since_minutes: int = Field(default=180, ge=1, le=5_256_000, description="How far back it looks (minutes).")
     max_per_source: int = Field(ge=1, le=1000, description="Items of one source in a bundle, at most.")
     max_total_items: int = Field(ge=1, le=1000, description="Items in a bundle, at most.")
     time_decay_half_life_hours: float | None = Field(
@@ -83,10 +58,8 @@ class ProfileValues(Section):
     time_decay_lambda_per_hour: float | None = Field(
         default=None, gt=0, le=1_000, description="As a rate an hour: 0.001 is 29 days, 0.1 7 hours."
     )
-    recency_floor: Share = Field(default=0.05, description="The recency an old memory keeps, from 0 to 1.")
-    render_budget_tokens: int = Field(
-        ge=1, le=1_000_000, description="The rendered text at most, in cl100k tokens."
-    )
+    recency_floor: s.Share = Field(default=0.05, description="The recency an old memory keeps, from 0 to 1.")
+    render_budget_tokens: int = Field(ge=1, le=1_000_000, description="The rendered text at most (cl100k tokens).")
     enable_query_expansion: bool = Field(default=True, description="Whether terms and aliases join the search.")
     over_budget: Literal["skip", "stop"] = Field(
         default="skip", description="For an item over the token budget: `skip` tries the next, `stop` ends there."
@@ -96,63 +69,50 @@ class ProfileValues(Section):
     )
     snippet_tokens: int = Field(default=48, ge=8, le=512, description="The window shown of a memory, in tokens.")
     later_snippet_tokens: int = Field(default=512, ge=8, le=512, description="The same after the first two.")
-    min_similarity: Share = Field(default=0.0, description="The cosine similarity of a hit at least (0 to 1).")
-    min_score: Share = Field(default=0.0, description="The final score under which an item is dropped (0 to 1).")
+    min_similarity: s.Share = Field(default=0.0, description="The cosine similarity of a hit at least (0 to 1).")
+    min_score: s.Share = Field(default=0.0, description="The final score under which an item is dropped (0 to 1).")
     rank_pool: int = Field(default=64, ge=10, le=500, description="How many fused candidates are ranked in full.")
-    max_repetition: Share = Field(default=1.0, description="The share of its words that an earlier item may have.")
+    max_repetition: s.Share = Field(default=1.0, description="The share of its words that an earlier one may have.")
     source_timeout_ms: int = Field(default=800, ge=10, le=60_000, description="A source's time, in milliseconds.")
     source_retries: int = Field(default=1, ge=0, le=5, description="Further tries after a transient error.")
-    fusion: Fusion = Field(default=Fusion(), description="How the sources' lists become one list.")
-    ranking: RankingWeights = Field(default=RankingWeights(), description="Weights of the final score's parts.")
-    rerank: Rerank = Field(default=Rerank(), description="Whether and how a reranker judges the best.")
-    time: TimeInQuestions = Field(default=TimeInQuestions(), description="How times in questions are used.")
-    expansion: Expansion = Field(default=Expansion(), description="Further words of the keyword source.")
-    graph: GraphWalk = Field(default=GraphWalk(), description="How far the graph source walks.")
+    fusion: s.Fusion = Field(default=s.Fusion(), description="How the sources' lists become one list.")
+    ranking: s.RankingWeights = Field(default=s.RankingWeights(), description="Weights of the final score's parts.")
+    rerank: s.Rerank = Field(default=s.Rerank(), description="Whether and how a reranker judges the best.")
+    time: s.TimeInQuestions = Field(default=s.TimeInQuestions(), description="How times in questions are used.")
+    expansion: s.Expansion = Field(default=s.Expansion(), description="Further words of the keyword source.")
+    graph: s.GraphWalk = Field(default=s.GraphWalk(), description="How far the graph source walks.")
     callers: tuple[Caller, ...] = Field(
         default=(), strict=False, description="The speaker that a query's `options.user` is, as `[u-17=Ana Miles]`."
     )
-    cascade: Cascade = Field(default=Cascade(), description="Whether further layers are searched when unsure.")
-    unsure_below: Share = Field(
-        default=0.0, description="The probability that anything answers under which the reply is unsure; 0: never."
-    )
+    cascade: s.Cascade = Field(default=s.Cascade(), description="Whether further layers are searched when unsure.")
+    unsure_below: s.Share = Field(default=0.0, description="The probability of an answer under which it is unsure.")
     unsure_items: int = Field(default=3, ge=1, le=1000, description="Items of an unsure reply, at most.")
     when_unsure: Literal["note", "plain"] = Field(
         default="plain", description="`note`: the rendered text of an unsure reply begins with a line that says so."
     )
-    no_answer: NoAnswer = Field(default=NoAnswer(), description="What an answer must have, or it is withheld.")
+    no_answer: s.NoAnswer = Field(default=s.NoAnswer(), description="What an answer must have, or it is withheld.")
     superseded: Superseded = Field(
         default="mark",
         description="A memory with a stated successor stands after it: `mark` says until when it held, `omit` "
         "leaves it out but for questions about an earlier state, `keep` moves and marks nothing.",
     )
-    render: Render = Field(default=Render(), description="What a bullet of the rendered text shows.")
-    decisions: DecisionsKept = Field(default=DecisionsKept(), description="Of which decisions candidates are kept.")
-    shadow: Shadow = Field(default=Shadow(), description="A profile that recalls a share of the queries, too.")
-    canary: Canary = Field(default=Canary(), description="A profile that answers a share of the sessions.")
+    render: s.Render = Field(default=s.Render(), description="What a bullet of the rendered text shows.")
+    decisions: s.DecisionsKept = Field(default=s.DecisionsKept(), description="Which decisions keep candidates.")
+    shadow: s.Shadow = Field(default=s.Shadow(), description="A profile that recalls a share of the queries, too.")
+    canary: s.Canary = Field(default=s.Canary(), description="A profile that answers a share of the sessions.")
 
     @model_validator(mode="after")
     def _something_can_be_found(self) -> Self:
         if not self.sources_on:
-            raise PydanticCustomError(
-                "no_source",
-                "no source is on: set one of vector_top_k, lexical_top_k and rdf_top_k above 0, "
-                "or enable_sql_timeline to true",
-                {"key": "vector_top_k"},
-            )
-        if not any(getattr(self.fusion.weights, name) for name in self.sources_on):
-            raise PydanticCustomError(
-                "no_weight",
-                "every source that is on ({sources}) has the fusion weight 0",
-                {"sources": ", ".join(self.sources_on), "key": "fusion.weights"},
-            )
-        for name in LAYER_NAMES if self.cascade.enabled else ():
-            layer = self.cascade.layers.named(name)
-            if layer.sources and not any(getattr(self.fusion.weights, source) for source in layer.sources):
-                raise PydanticCustomError(
-                    "no_weight",
-                    "every source of the layer {layer} ({sources}) has the fusion weight 0",
-                    {"layer": name, "sources": ", ".join(layer.sources), "key": f"cascade.layers.{name}.sources"},
-                )
+            on = "set one of vector_top_k, lexical_top_k and rdf_top_k above 0, or enable_sql_timeline to true"
+            raise s.problem("vector_top_k", f"no source is on: {on}")
+        searched = [("fusion.weights", "that is on", self.sources_on)]
+        for name in s.LAYER_NAMES if self.cascade.enabled else ():
+            sources = self.cascade.layers.named(name).sources
+            searched += [(f"cascade.layers.{name}.sources", f"of the layer {name}", sources)] if sources else []
+        for key, which, sources in searched:
+            if not any(getattr(self.fusion.weights, source) for source in sources):
+                raise s.problem(key, f"every source {which} ({', '.join(sources)}) has the fusion weight 0")
         return self
 
     @model_validator(mode="after")
@@ -161,33 +121,22 @@ class ProfileValues(Section):
         if given is None or rate is None:
             return self
         if abs(given - self.half_life_hours) > given * _DECAYS_AGREE:
-            raise PydanticCustomError(
-                "decay",
-                "a rate of {rate} an hour halves in {halves} hours, and time_decay_half_life_hours says {given}: "
-                "give one of the two (null takes the other one back)",
-                {
-                    "rate": f"{rate:g}",
-                    "halves": f"{self.half_life_hours:.4g}",
-                    "given": f"{given:g}",
-                    "key": "time_decay_lambda_per_hour",
-                },
+            raise s.problem(
+                "time_decay_lambda_per_hour",
+                f"a rate of {rate:g} an hour halves in {self.half_life_hours:.4g} hours, and "
+                f"time_decay_half_life_hours says {given:g}: give one of the two (null takes the other one back)",
             )
         return self
 
     @model_validator(mode="after")
     def _relevance_is_not_outvoted(self) -> Self:
-        share = relevance_share(self.weights(reranked=True))
-        if share < MIN_RELEVANCE_SHARE - ROUNDING:
-            raise PydanticCustomError(
-                "outvoted",
-                "all weights but `recency` together ({counted}) are {share} of the weights and must be at least "
-                "{least}: recency must not outvote relevance",
-                {
-                    "counted": "with `rerank.weight`" if self.rerank.enabled else "without a reranker",
-                    "share": f"{share:.4g}",
-                    "least": f"{MIN_RELEVANCE_SHARE}",
-                    "key": "ranking.recency",
-                },
+        share = s.relevance_share(self.weights(reranked=True))
+        if share < s.MIN_RELEVANCE_SHARE - s.ROUNDING:
+            counted = "with `rerank.weight`" if self.rerank.enabled else "without a reranker"
+            raise s.problem(
+                "ranking.recency",
+                f"all weights but `recency` together ({counted}) are {share:.4g} of the weights and must be at "
+                f"least {s.MIN_RELEVANCE_SHARE}: recency must not outvote relevance",
             )
         return self
 
@@ -205,16 +154,16 @@ class ProfileValues(Section):
         Where one is wanted and has not, recency weighs no more than leaves relevance its share.
         `time_decides`: the part `time` weighs as much as all others together.
         """
-        weights: dict[str, float] = {**section_values(self.ranking)}
+        weights: dict[str, float] = {**s.section_values(self.ranking)}
         if time_decides:
             weights["time"] = sum(weights.values()) - weights["time"]
         if not self.rerank.enabled:
             return weights
         if reranked:
             return weights | {"rerank": self.rerank.weight}
-        if relevance_share(weights) < MIN_RELEVANCE_SHARE - ROUNDING:
+        if s.relevance_share(weights) < s.MIN_RELEVANCE_SHARE - s.ROUNDING:
             relevance = sum(weights.values()) - weights["recency"]
-            weights["recency"] = relevance * (1 / MIN_RELEVANCE_SHARE - 1)
+            weights["recency"] = relevance * (1 / s.MIN_RELEVANCE_SHARE - 1)
         return weights
 
     @property
@@ -245,7 +194,7 @@ KeyPath = tuple[str, ...]
 Values = TypeVar("Values", bound=BaseModel)
 
 
-class OnlyWhatIsSet(Section):
+class OnlyWhatIsSet(s.Section):
     """A model that serialises only the values that were set."""
 
     @model_serializer(mode="plain")
@@ -303,17 +252,10 @@ def _plain(value: object) -> Any:
 
 
 # Keys that are needed before the class of a question is known.
-_NOT_BY_CLASS: tuple[KeyPath, ...] = (
-    ("callers",),
-    ("profile",),
-    ("description",),
-    ("scope",),
-    ("enable_query_expansion",),
-    ("decisions",),
-    ("shadow",),
-    ("canary",),
-    ("time", "hemisphere"),
-    ("time", "day_first"),
+_NOT_BY_CLASS: tuple[KeyPath, ...] = tuple(
+    tuple(key.split("."))
+    for key in "callers profile description scope enable_query_expansion decisions shadow canary "
+    "time.hemisphere time.day_first".split()
 )
 if TYPE_CHECKING:
     Strategy = Overrides
@@ -344,7 +286,7 @@ class Strategies(OnlyWhatIsSet):
 class Profile(ProfileValues):
     """A profile: how a recall is done, and how it differs by the class of the question."""
 
-    model_config = CONFIG | ConfigDict(title="orion-recall profile")
+    model_config = s.CONFIG | ConfigDict(title="orion-recall profile")
 
     strategies: Strategies = Field(
         default=Strategies(),
@@ -360,12 +302,8 @@ class Profile(ProfileValues):
         given = self.strategies.model_fields_set
         classes: list[QueryClass] = [name for name in QUERY_CLASSES if name in given]
         shapes: list[QuestionShape] = [name for name in QUESTION_SHAPES if name in given]
-        chosen: list[tuple[QueryClass | QuestionShape, ...]] = [
-            *((name,) for name in classes),
-            *((shape,) for shape in shapes),
-            *((name, shape) for name in classes for shape in shapes),
-        ]
-        for names in chosen:
+        one: list[tuple[QueryClass | QuestionShape, ...]] = [(name,) for name in (*classes, *shapes)]
+        for names in (*one, *product(classes, shapes)):
             values = self._with(*names).model_dump(exclude={"strategies"})
             try:
                 ProfileValues.model_validate(values)
@@ -373,11 +311,7 @@ class Profile(ProfileValues):
                 (first, *_) = error.errors(include_url=False)
                 key = (*map(str, first["loc"]), *filter(None, [str(first.get("ctx", {}).get("key", ""))]))
                 where = ".".join(("strategies", names[-1], *key))
-                raise PydanticCustomError(
-                    "strategy",
-                    "for {name} questions {problem}",
-                    {"name": " ".join(names), "problem": first["msg"], "key": where},
-                ) from error
+                raise s.problem(where, f"for {' '.join(names)} questions {first['msg']}") from error
         return self
 
     def for_class(self, query_class: QueryClass, shape: QuestionShape | None = None) -> Profile:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,11 +83,7 @@ class _Place(NamedTuple):
 
 
 class _Unreadable(Exception):
-    """A text that is not one YAML mapping; `line` and `column` count from 0."""
-
-    def __init__(self, what: str, hint: str, line: int = 0, column: int = 0) -> None:
-        super().__init__(what)
-        self.words, self.line, self.column = (what, hint), line, column
+    """A text that is not one YAML mapping: what is wrong, a hint, and line and column, counted from 0."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -104,23 +100,14 @@ class _Reading:
     problems: list[ProfileProblem] = field(default_factory=list[ProfileProblem])
     profile: Profile | None = None
 
-    def add(self, words: _Words, line: int, column: int, path: KeyPath = ()) -> None:
+    def add(self, line: int, column: int, path: KeyPath, what: str, hint: str = "") -> None:
         """Notes a problem; `line` and `column` count from 0."""
+        problem = ProfileProblem(file=self.file, line=line + 1, column=column + 1, key=".".join(path), message=what)
         source_line = self.lines[line] if line < len(self.lines) else ""
-        self.problems.append(
-            ProfileProblem(
-                file=self.file,
-                line=line + 1,
-                column=column + 1,
-                key=".".join(path),
-                message=words[0],
-                hint=words[1],
-                source_line=source_line,
-            )
-        )
+        self.problems.append(replace(problem, hint=hint, source_line=source_line))
 
     def add_at(self, mark: yaml.Mark, path: KeyPath, what: str, hint: str = "") -> None:
-        self.add((what, hint), mark.line, mark.column, path)
+        self.add(mark.line, mark.column, path, what, hint)
 
     def name_place(self) -> tuple[yaml.Mark, str] | None:
         """Where the profile's name stands, and the name."""
@@ -129,16 +116,14 @@ class _Reading:
 
 
 def load_profile(path: Path) -> Profile:
-    """The profile in one YAML file. Raises `ProfileError` with everything that is wrong in it.
-
-    The file has the name of its profile, so that one finds the other; only example.yaml is free.
-    """
+    """The profile in one YAML file of its name, or in example.yaml; `ProfileError` with all that is wrong in it."""
     return _profile_of(_read(path))
 
 
-def parse_profile(text: str) -> Profile:
-    """The profile that a text describes. Raises `ProfileError` with everything that is wrong in it."""
-    return _profile_of(_read_content(_Reading(file="the text"), text.encode()))
+def parse_profile(text: str, path: Path | None = None) -> Profile:
+    """The profile that a text, of a file where one is named, describes; `ProfileError` with all that is wrong."""
+    reading = _Reading(file="the text" if path is None else str(path))
+    return _profile_of(_read_content(reading, text.encode(), path))
 
 
 def load_profiles(folder: Path) -> dict[str, Profile]:
@@ -191,9 +176,8 @@ def compose_mapping(content: bytes) -> yaml.MappingNode:
     try:
         root = yaml.SafeLoader(content.decode("utf-8-sig")).get_single_node()
     except UnicodeDecodeError as error:
-        raise _Unreadable(
-            "this is not UTF-8", "save the file as UTF-8", *_end_of(content[: error.start])
-        ) from error
+        place = _end_of(content[: error.start])
+        raise _Unreadable("this is not UTF-8", "save the file as UTF-8", *place) from error
     except ReaderError as error:
         before = content.decode("utf-8-sig")[: error.position].encode()
         what = f"the control character U+{error.character:04X} is not allowed in YAML"
@@ -205,10 +189,10 @@ def compose_mapping(content: bytes) -> yaml.MappingNode:
         place = (mark.line, mark.column) if mark else (0, 0)
         raise _Unreadable(f"this is not YAML: {error.problem}", hint, *place) from error
     except (ValueError, OverflowError, RecursionError) as error:  # "\\UFFFFFFFF", thousands of brackets
-        raise _Unreadable(f"this is not YAML: {error}", hint) from error
+        raise _Unreadable(f"this is not YAML: {error}", hint, 0, 0) from error
     start = "start from profiles/example.yaml"
     if root is None:
-        raise _Unreadable("the file is empty", start)
+        raise _Unreadable("the file is empty", start, 0, 0)
     if not isinstance(root, yaml.MappingNode) or root.tag != _TAG + "map":
         mark = root.start_mark
         raise _Unreadable("this is not a mapping of `key: value` lines", start, mark.line, mark.column)
@@ -221,7 +205,6 @@ def _end_of(content: bytes) -> tuple[int, int]:
 
 
 def _source_lines(content: bytes) -> list[str]:
-    """The lines as YAML counts them; bytes that are not UTF-8 are replaced."""
     return _LINE_BREAK.split(content.decode("utf-8-sig", errors="replace"))
 
 
@@ -281,30 +264,20 @@ def _read(path: Path) -> _Reading:
     except OSError as error:
         reading.problems.append(_not_read(path, error))
         return reading
+    return _read_content(reading, content, path)
+
+
+def _read_content(reading: _Reading, content: bytes, path: Path | None) -> _Reading:
     if len(content) > MAX_FILE_BYTES:
         too_large = f"is larger than {MAX_FILE_BYTES // 1024} KB: no profile is"
         reading.problems.append(ProfileProblem(file=reading.file, message=too_large))
         return reading
-    _read_content(reading, content)
-    _check_file_name(path, reading)
-    return reading
-
-
-def _check_file_name(path: Path, reading: _Reading) -> None:
-    if (place := reading.name_place()) is None or path.stem == _ANY_NAME:
-        return
-    mark, name = place
-    if name != path.stem and not any(problem.key == "profile" for problem in reading.problems):
-        hint = f"rename the file to {_shown(name + path.suffix)}, or the profile to {_shown(path.stem)}"
-        reading.add_at(mark, _NAME, f"{_shown(name)} is not the name of its file", hint)
-
-
-def _read_content(reading: _Reading, content: bytes) -> _Reading:
     reading.lines = _source_lines(content)
     try:
         root = compose_mapping(content)
     except _Unreadable as error:
-        reading.add(error.words, error.line, error.column)
+        what, hint, line, column = error.args
+        reading.add(line, column, (), what, hint)
         return reading
     values = _mapping(root, (), reading)
     if len(reading.problems) >= _MAX_PROBLEMS:
@@ -315,6 +288,11 @@ def _read_content(reading: _Reading, content: bytes) -> _Reading:
     except ValidationError as error:
         for details in error.errors(include_url=False):
             _note_model_error(details, root, reading)
+    place, is_bad = reading.name_place(), any(problem.key == "profile" for problem in reading.problems)
+    if place is not None and path is not None and path.stem not in (place[1], _ANY_NAME) and not is_bad:
+        mark, name = place
+        hint = f"rename the file to {_shown(name + path.suffix)}, or the profile to {_shown(path.stem)}"
+        reading.add_at(mark, _NAME, f"{_shown(name)} is not the name of its file", hint)
     reading.problems.sort(key=lambda problem: (problem.line or 0, problem.column or 0))
     return reading
 

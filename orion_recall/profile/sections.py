@@ -25,13 +25,9 @@ RELEVANCE_PARTS = ("fusion", "similarity", "words", "meaning")
 """The parts that measure relevance: at least one of them needs a weight."""
 
 
-def _name_itself(name: str, _field: object) -> str:
-    return name
-
-
 # Strict: no text becomes a number; a whole number is still taken where a fraction is wanted.
 CONFIG = ConfigDict(
-    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, field_title_generator=_name_itself
+    frozen=True, extra="forbid", strict=True, allow_inf_nan=False, field_title_generator=lambda name, _: name
 )
 
 
@@ -39,6 +35,11 @@ class Section(BaseModel):
     """The base of all sections of a profile."""
 
     model_config = CONFIG
+
+
+def problem(key: str, message: str) -> PydanticCustomError:
+    """The error of a check across keys, which is shown at the key."""
+    return PydanticCustomError("profile", "{message}", {"message": message, "key": key})
 
 
 class FusionWeights(Section):
@@ -59,9 +60,7 @@ class Fusion(Section):
         "`bm25_decay` adds weighted scores as shares of the list's best, times exp(-lambda * age), never below "
         "`recency_floor`: with the keyword source alone BM25 with decay.",
     )
-    k: int = Field(
-        default=60, ge=1, le=10_000, description="The constant of `rrf`: a smaller one favours first ranks."
-    )
+    k: int = Field(default=60, ge=1, le=10_000, description="Constant of `rrf`: a small one favours first ranks.")
     weights: FusionWeights = Field(default=FusionWeights(), description="How much each source's list counts.")
 
 
@@ -77,11 +76,7 @@ class _RankingBase(Section):
     @model_validator(mode="after")
     def _something_tells_relevance(self) -> Self:
         if not any(getattr(self, name) for name in RELEVANCE_PARTS):
-            raise PydanticCustomError(
-                "relevance",
-                "one of `fusion`, `similarity`, `words` and `meaning` needs a weight above 0",
-                {"key": "fusion"},
-            )
+            raise problem("fusion", "one of `fusion`, `similarity`, `words` and `meaning` needs a weight above 0")
         return self
 
     @property
@@ -138,9 +133,7 @@ class TimeInQuestions(Section):
 class Expansion(Section):
     """Further words that the keyword source searches for, where `enable_query_expansion` is on."""
 
-    aliases: bool = Field(
-        default=False, description="Whether other names of what the query names are searched for."
-    )
+    aliases: bool = Field(default=False, description="Whether other names of what it names are searched for.")
 
 
 class Rerank(Section):
@@ -174,9 +167,7 @@ class DecisionsKept(Section):
 class Shadow(Section):
     """A second profile that answers a share of the queries again, for the decision log alone."""
 
-    profile: str | None = Field(
-        default=None, min_length=1, max_length=64, description="The other's name; null: none."
-    )
+    profile: str | None = Field(default=None, min_length=1, max_length=64, description="Its name; null: none.")
     share: Share = Field(default=0.1, description="The share of the queries that it recalls as well.")
 
 
@@ -192,13 +183,9 @@ class GraphWalk(Section):
     max_entities: int = Field(default=4, ge=1, le=16, description="How many entities of the query start a walk.")
     max_statements: int = Field(default=48, ge=1, le=500, description="How many statements the walk reads at most.")
     similar_entities: int = Field(default=0, ge=0, le=16, description="Further entities of similar names.")
-    paths: bool = Field(
-        default=False, description="Whether possessive chains (Ana's sister's employer) are followed."
-    )
+    paths: bool = Field(default=False, description="Whether chains (Ana's sister's employer) are followed.")
     damping: Share = Field(default=0.6, description="What a node passes on, in `pagerank` and `activation`.")
-    rounds: int | None = Field(
-        default=None, ge=1, le=100, description="Rounds; null: `pagerank` 20, `activation` 3."
-    )
+    rounds: int | None = Field(default=None, ge=1, le=100, description="Null: `pagerank` 20, `activation` 3.")
     traverse: tuple[Literal["who", "related", "temporal"], ...] = Field(
         default=(),
         strict=False,
@@ -213,9 +200,7 @@ class GraphWalk(Section):
 class Canary(Section):
     """A second profile that answers a share of the sessions instead."""
 
-    profile: str | None = Field(
-        default=None, min_length=1, max_length=64, description="The other's name; null: none."
-    )
+    profile: str | None = Field(default=None, min_length=1, max_length=64, description="Its name; null: none.")
     share: Share = Field(default=0.1, description="The share of the sessions that it answers.")
 
 
@@ -335,15 +320,11 @@ class Cascade(Section):
     enabled: bool = Field(default=False, description="Whether recall goes through layers, unless the query says.")
     first: LayerName | None = Field(default=None, description="The layer searched first; null: that of the class.")
     threshold: Share = Field(default=0.5, description="The confidence under which next layers are asked.")
-    min_relevance: Share = Field(
-        default=0.3, description="The relevance of a layer's first item under which the layer is not sure enough."
-    )
+    min_relevance: Share = Field(default=0.3, description="The first item's relevance under which it is not sure.")
     meta_memory: bool = Field(default=True, description="Whether feedback and use count in the confidence.")
     max_depth: int = Field(default=2, ge=0, le=6, description="How many times next layers may be asked.")
     over_fetch: int = Field(default=3, ge=1, le=10, description="How many bundles' worth a layer may bring.")
-    timeout_ms: int = Field(
-        default=800, ge=10, le=60_000, description="What further layers may take, in milliseconds."
-    )
+    timeout_ms: int = Field(default=800, ge=10, le=60_000, description="For further layers, in milliseconds.")
     merge: MergeWeights = Field(default=MergeWeights(), description="How several layers become one order.")
     layers: Layers = Field(default=Layers(), description="The layers, and what each of them searches.")
 

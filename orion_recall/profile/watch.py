@@ -1,7 +1,6 @@
 """Reloading of profiles: they are read again on a change of their files or on request, and replaced all at once.
 
-An invalid edit is refused and logged, and the last good version stays in use. A recall in flight ends with the
-profiles that it began with.
+Of an invalid edit the last good version stays in use. A recall in flight ends with the profiles it began with.
 """
 
 from __future__ import annotations
@@ -61,13 +60,16 @@ def loaded_profiles(folder: Path | None) -> dict[str, LoadedProfile]:
 
 def profiles_with_default(settings: Settings) -> dict[str, LoadedProfile]:
     """The profiles that the settings name; SettingsError when the default one is not among them."""
-    profiles = loaded_profiles(settings.profiles_dir)
-    if settings.default_profile not in profiles:
-        known = ", ".join(sorted(profiles))
-        where = f"ORION_PROFILES_DIR ({settings.profiles_dir})" if settings.profiles_dir else "the shipped profiles"
+    return _with_default(settings.profiles_dir, settings.default_profile)
+
+
+def _with_default(folder: Path | None, default: str) -> dict[str, LoadedProfile]:
+    profiles = loaded_profiles(folder)
+    if default not in profiles:
+        where = f"ORION_PROFILES_DIR ({folder})" if folder else "the shipped profiles"
         raise SettingsError(
-            f"the default profile {settings.default_profile!r} is not in {where}, only {known}: "
-            "put it there, or set ORION_DEFAULT_PROFILE to one that is"
+            f"the default profile {default!r} is not in {where}, only {', '.join(sorted(profiles))}: put it there, "
+            "or set ORION_DEFAULT_PROFILE to one that is, and restart"
         )
     return profiles
 
@@ -138,7 +140,7 @@ class ProfileWatch:
             before = self._in_use.state
             try:
                 found = await asyncio.to_thread(self._read)
-            except ProfileError as error:
+            except (ProfileError, SettingsError) as error:
                 self._refused(str(error), asked=asked)
             except Exception as error:  # noqa: BLE001 (the last good profiles stay, whatever is wrong with these)
                 report("profiles could not be read", error)
@@ -159,14 +161,7 @@ class ProfileWatch:
             self._in_use.refuse(why)
 
     def _read(self) -> dict[str, LoadedProfile]:
-        found = loaded_profiles(self._folder)
-        if self._default not in found:
-            known = ", ".join(sorted(found))
-            raise ProfileError(
-                f"{self._folder or 'the shipped profiles'}: the default profile {self._default!r} is gone "
-                f"(there are {known}); put it back, or restart with another ORION_DEFAULT_PROFILE"
-            )
-        return found
+        return _with_default(self._folder, self._default)
 
     async def _watch(self, folder: Path) -> None:
         last = read = None

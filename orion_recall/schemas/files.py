@@ -11,8 +11,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core.core_schema import CoreSchema
 
 from orion_recall import contracts
+from orion_recall.contracts.memory import FEEDBACK_RECEIPT_KIND, RECEIPT_KIND
 from orion_recall.external.mappings import Mappings
-from orion_recall.profile import profile_json_schema
+from orion_recall.profile.model import profile_json_schema
 from orion_recall.shipped import shipped_folder
 
 Json = dict[str, Any]
@@ -24,11 +25,11 @@ _MODELS: dict[str, tuple[type[BaseModel], JsonSchemaMode]] = {
     contracts.REPLY_KIND: (contracts.RecallReplyV1, "serialization"),
     contracts.DECISION_KIND: (contracts.RecallDecisionV1, "serialization"),
     contracts.STORE_KIND: (contracts.MemoryStoreV1, "validation"),
-    contracts.RECEIPT_KIND: (contracts.MemoryReceiptV1, "serialization"),
+    RECEIPT_KIND: (contracts.MemoryReceiptV1, "serialization"),
     contracts.UPDATE_KIND: (contracts.MemoryUpdateV1, "validation"),
     contracts.DELETE_KIND: (contracts.MemoryDeleteV1, "validation"),
     contracts.FEEDBACK_KIND: (contracts.RecallFeedbackV1, "validation"),
-    contracts.FEEDBACK_RECEIPT_KIND: (contracts.RecallReceiptV1, "serialization"),
+    FEEDBACK_RECEIPT_KIND: (contracts.RecallReceiptV1, "serialization"),
 }
 
 

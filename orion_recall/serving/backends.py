@@ -111,9 +111,13 @@ async def open_sources(
         for source_name, store, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
             stores[source_name][store] = source
             has_external = True
+        # Several stores of one source are searched together; our own has the name "".
+        by_name: dict[SourceName, Source] = {
+            name: of[""] if list(of) == [""] else SeveralStores(name, of) for name, of in stores.items() if of
+        }
         yield Opened(
             sources=Sources(
-                by_name=_one_each(stores),
+                by_name=by_name,
                 tokens=tokens,
                 readers=tuple(part for part in (index, graph) if part is not None),
                 lexicon=index,
@@ -191,25 +195,14 @@ async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: cont
         await part.open()
     except TransientSourceError as error:
         log.warning("the %s cannot be reached yet: %s", part.kind, error)
-    except AnotherRecordsCopy as error:
-        broken[part.kind] = str(error)
-        log.error("the %s is refused: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
     except SourceError as error:
-        await part.close()
-        broken[part.kind] = str(error)
-        log.error("the %s cannot be used: %s", part.kind, error)  # noqa: TRY400 (the text says it all)
-        return None
+        broken[part.kind], is_anothers = str(error), isinstance(error, AnotherRecordsCopy)
+        log.error("the %s %s: %s", part.kind, "is refused" if is_anothers else "cannot be used", error)  # noqa: TRY400
+        if not is_anothers:
+            await part.close()
+            return None
     stack.push_async_callback(part.close)
     return part
-
-
-def _one_each(stores_by_source: Mapping[SourceName, Mapping[str, Source]]) -> Mapping[SourceName, Source]:
-    """One source for each name; several stores of one are searched together. Our own store has the name \"\"."""
-    return {
-        name: stores[""] if list(stores) == [""] else SeveralStores(name, stores)
-        for name, stores in stores_by_source.items()
-        if stores
-    }
 
 
 def timeline_table(settings: Settings) -> TimelineTable:

@@ -1,9 +1,8 @@
 """The explanation of a logged decision, why a memory is not in its answer, and its query asked again.
 
-What the decision kept is told as it is. Where it kept no candidates, or they do not name the memory, the query is
-recalled again: by its own profile, clock and scope, on the data as they are now, here or by the worker that holds
-index and graph. Nothing of that is counted or logged. It has all the time that sources want, so that what they
-missed for want of time is told apart.
+Where the decision kept no candidates, or they do not name the memory, the query is recalled again: by its own
+profile, clock and scope, on the data as they are now, here or by the worker that holds index and graph. Nothing of
+that is counted or logged, and sources have all the time they want.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import TypeAdapter
 
@@ -32,20 +31,11 @@ from orion_recall.recall.bundle.lines import Lines
 from orion_recall.recall.candidates.fuse import fuse
 from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.pipeline import recall
+from orion_recall.recall.report import why_not as reasons
 from orion_recall.recall.report.asked import clock_of, limits_of_decision, query_of, why_not_again
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.explain import explained, explained_decision
 from orion_recall.recall.report.sentences import no_answer_words
-from orion_recall.recall.report.why_not import (
-    Fate,
-    WhyNot,
-    lost_as_candidate,
-    lost_by_record,
-    lost_in_search,
-    lost_since,
-    never_found,
-    time_of,
-)
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, narrowed, requests_of, shown_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import zone_of
@@ -72,14 +62,13 @@ _SHORTEST_WINDOW = 12
 class Again:
     """A query asked again: its decision with all candidates, which is in no log, and a memory's fate.
 
-    `has_other_profile`: the text of the decision's profile is not known, so that the one in use of its name, or the
-    default one, was used. `fate` is that of the memory that was asked about.
+    `has_other_profile`: the text of the decision's profile is not known: the one in use, or the default, was used.
     """
 
     decision: RecallDecisionV1
     searched: Mapping[str, Any] | None = None
     has_other_profile: bool = False
-    fate: Fate | None = None
+    fate: reasons.Fate | None = None
 
 
 # Hands the result to another process, by the record.
@@ -135,26 +124,6 @@ async def asked_again(
     query = query_of(logged)
     query = narrowed(query, by, settings.query_lane) or query
     recalled = await recall(query, by, sources, tenant=tenant, now=clock_of(logged), timeout_s=_TIMEOUT_S)
-    fate = None if memory_id is None else await _fate_of(memory_id, recalled, query, by, sources)
-    told = explained(recalled).get("searched")
-    return Again(
-        decision=_decided(logged, recalled),
-        searched=None if told is None else recalled.redaction.json(told),
-        has_other_profile=profile is None,
-        fate=fate,
-    )
-
-
-async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None:
-    """The profile behind a hash; None where its text is not known, or is another version's. RecordError."""
-    text = None if content_hash is None else await profile_text(pool, content_hash)
-    try:
-        return None if text is None else parse_profile(text)
-    except ProfileError:
-        return None
-
-
-def _decided(logged: RecallDecisionV1, recalled: Recalled) -> RecallDecisionV1:
     facts = RequestFacts(
         decision_id=logged.id,
         corr_id=logged.corr_id,
@@ -167,12 +136,27 @@ def _decided(logged: RecallDecisionV1, recalled: Recalled) -> RecallDecisionV1:
     )
     latency_ms = round(sum(recalled.stage_ms.values()), 3)
     made = decision(facts, outcome=recalled.outcome, latency_ms=latency_ms, recalled=recalled)
-    return made.model_copy(update={"created_at": logged.created_at})
+    told = explained(recalled).get("searched")
+    return Again(
+        decision=made.model_copy(update={"created_at": logged.created_at}),
+        searched=None if told is None else recalled.redaction.json(told),
+        has_other_profile=profile is None,
+        fate=None if memory_id is None else await _fate_of(memory_id, recalled, query, by, sources),
+    )
+
+
+async def served_profile(pool: Pool, content_hash: str | None) -> Profile | None:
+    """The profile behind a hash; None where its text is not known, or is another version's. RecordError."""
+    text = None if content_hash is None else await profile_text(pool, content_hash)
+    try:
+        return None if text is None else parse_profile(text)
+    except ProfileError:
+        return None
 
 
 async def _fate_of(
     memory_id: str, recalled: Recalled, query: RecallQueryV1, profile: Profile, sources: Sources
-) -> Fate | None:
+) -> reasons.Fate | None:
     result, key = recalled.result, memory_key(recalled.scope.tenant, memory_id)
     if result is None or recalled.understood is None:
         return None
@@ -180,13 +164,14 @@ async def _fate_of(
     by = profile.for_class(known.classified.query_class, known.shape)
     ranks = _ranks(result, key)
     reason = result.dropped.each.get(key)
-    fate = Fate(ranks=ranks, reason=reason.reason if reason and reason.reason in ("filtered", "missing") else None)
+    fate = reasons.Fate(
+        ranks=ranks, reason=reason.reason if reason and reason.reason in ("filtered", "missing") else None
+    )
     if not ranks:
         return replace(fate, deep_ranks=await _deep_ranks(key, recalled, query, by, sources), deepest=_DEEPEST)
     if key in result.keys and reason is None and all(one.key != key for one in result.pool):
-        order = (
-            () if result.fusing is None else fuse(result.reports, result.fusing, with_text=0, within=result.within)
-        )
+        fusing = result.fusing
+        order = fuse(result.reports, fusing, with_text=0, within=result.within) if fusing is not None else ()
         return replace(fate, pool_place=_place(order, key))
     item = next((one for one in recalled.ranked if one.candidate.key == key), None)
     if item is None:
@@ -238,8 +223,7 @@ _AGAIN = (
 _OTHER_PROFILE = "the text behind the decision's profile_hash is not known: the profile in use was taken instead"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class Asker(NamedTuple):
     """How a query is asked again: by what, and on which data, in words."""
 
     ask: Callable[[Pool, Settings, RecallDecisionV1, str | None], Awaitable[Again]]
@@ -248,10 +232,9 @@ class Asker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionExplained:
-    """A decision, and why its answer is as it is.
+    """A decision, and why its answer is as it is: `trace` is as a reply's `stats.trace`, without texts of memories.
 
-    `basis`: what its candidates are from: kept, asked again, or there are none. `notes` say that in words, and what
-    stood in for what. `trace` has the form of a reply's `stats.trace`, without texts of memories.
+    `basis`: what its candidates are from: kept, asked again, or there are none; `notes` say that in words.
     """
 
     decision: RecallDecisionV1
@@ -281,21 +264,21 @@ async def explain_decision(
 
 async def why_not(
     pool: Pool, settings: Settings, decision: RecallDecisionV1, memory_id: str, *, asker: Asker | None = None
-) -> WhyNot | None:
+) -> reasons.WhyNot | None:
     """The first stage that lost the memory, and by how much; None where there is no such memory."""
     profile = await served_profile(pool, decision.profile_hash)
     limits = None if profile is None else limits_of_decision(decision, profile)
     # The log is anybody's to write: a position that no record has must not stop an explanation.
     position = max(0, min((decision.read_at or {}).get("index", 0), _LAST_POSITION))
     memory = await memory_facts(pool, decision.tenant or settings.default_tenant, memory_id, position=position)
-    told = lost_as_candidate(decision, memory_id, limits)
+    told = reasons.lost_as_candidate(decision, memory_id, limits)
     if told is not None:
         notes = (_KEPT,) if decision.candidates is not None else ()
         return replace(_with_time(decision, memory, told), notes=notes)
-    if (
-        memory is not None
-        and (lost := lost_by_record(decision, memory) or lost_since(decision, memory)) is not None
-    ):
+    lost = (
+        None if memory is None else reasons.lost_by_record(decision, memory) or reasons.lost_since(decision, memory)
+    )
+    if lost is not None:
         return replace(lost, notes=("from the record and what the decision says was asked",))
     return await _asked_again_for(pool, settings, decision, memory_id, memory, asker or ON_DATA_NOW)
 
@@ -333,14 +316,14 @@ async def _asked_again_for(
     memory_id: str,
     memory: MemoryFacts | None,
     asker: Asker,
-) -> WhyNot | None:
+) -> reasons.WhyNot | None:
     why = why_not_again(decision)
     if why is not None:
         if memory is None:
             return None
         is_asked = decision.asked is None or "clock" in decision.asked
         stage, code = ("unknown", "not_kept") if is_asked else ("not_searched", "nothing_searched")
-        return WhyNot(stage=stage, code=code, facts={"why": why})
+        return reasons.WhyNot(stage=stage, code=code, facts={"why": why})
     again = await asker.ask(pool, settings, decision, memory_id)
     profile = await served_profile(pool, decision.profile_hash)
     by = profile or profiles_with_default(settings)[settings.default_profile].profile
@@ -350,17 +333,17 @@ async def _asked_again_for(
     if again.fate is None:
         withheld = again.decision.no_answer
         facts = {"why": no_answer_words(withheld) if withheld else "nothing was asked"}
-        lost = WhyNot(stage="not_searched", code="nothing_searched", facts=facts, notes=tuple(notes))
+        lost = reasons.WhyNot(stage="not_searched", code="nothing_searched", facts=facts, notes=tuple(notes))
         return lost if memory is not None else None
     limits = limits_of_decision(decision, by)
-    lost = lost_in_search(decision, again.decision, memory_id, limits, again.fate, data=asker.data)
+    lost = reasons.lost_in_search(decision, again.decision, memory_id, limits, again.fate, data=asker.data)
     if lost is None and memory is None:
         return None
-    return replace(_with_time(decision, memory, lost or never_found(again.fate)), notes=tuple(notes))
+    return replace(_with_time(decision, memory, lost or reasons.never_found(again.fate)), notes=tuple(notes))
 
 
-def _with_time(decision: RecallDecisionV1, memory: MemoryFacts | None, lost: WhyNot) -> WhyNot:
-    return time_of(decision, memory, lost) if lost.stage == "time" and memory is not None else lost
+def _with_time(decision: RecallDecisionV1, memory: MemoryFacts | None, lost: reasons.WhyNot) -> reasons.WhyNot:
+    return reasons.time_of(decision, memory, lost) if lost.stage == "time" and memory is not None else lost
 
 
 def _differing(decision: RecallDecisionV1, again: Again) -> tuple[str, ...]:

@@ -1,8 +1,7 @@
 """The queue of queries that wait for a slot, and admission: whether one can be answered in time.
 
-What was measured decides: how long an answer takes, and how quickly answers follow each other while all slots are
-taken. Where nothing was measured yet, nothing is turned away. Entries are taken from their tenants in turn: who
-sends many waits for himself, not for others.
+How long an answer takes, and how quickly answers follow each other while all slots are taken, is measured; before
+that nothing is turned away. Entries are taken from their tenants in turn: who sends many waits for himself.
 """
 
 from __future__ import annotations

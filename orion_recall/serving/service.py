@@ -26,16 +26,9 @@ from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatc
 from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
 from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.observe.health import SourceChecks
-from orion_recall.serving.observe.heartbeat_fields import (
-    HEALTH,
-    DiskState,
-    DiskWatch,
-    WorkerHealth,
-    health_field,
-    model_fields,
-)
+from orion_recall.serving.observe.heartbeat_fields import HEALTH, DiskState, DiskWatch, health_field, model_fields
+from orion_recall.serving.observe.metrics import otlp_exporters
 from orion_recall.serving.observe.observer import Observer, listening_socket, observing
-from orion_recall.serving.observe.spans import otlp_exporters
 from orion_recall.serving.query_queue import Admission, QueryQueue
 from orion_recall.serving.trials import Shadows, to_decisions
 from orion_recall.serving.worker import Worker
@@ -45,10 +38,7 @@ _HASH_DIGITS = 12
 
 
 def build_of(settings: Settings, embedder: Embedder) -> Mapping[str, str]:
-    """Version, model, the first digits of its weights' hash, extractor, for decisions.
-
-    Ask again and again: the model may have several forms, or its server may not have answered yet.
-    """
+    """Version, model, extractor and the weights' hash, for decisions; those of the model may not be known yet."""
     known = {"version": __version__, "extractor": settings.extractor}
     try:
         return known | {"model": embedder.name, "weights": embedder.weights_sha256[:_HASH_DIGITS]}
@@ -59,8 +49,7 @@ def build_of(settings: Settings, embedder: Embedder) -> Mapping[str, str]:
 async def check_settings(settings: Settings) -> None:
     """Profiles, models, the health port, OTLP and the mappings' file; nothing stays open.
 
-    SettingsError or ProfileError for the first thing that cannot be used, ModelError when the model that needs no
-    setting is not on this machine.
+    SettingsError, ProfileError or ModelError for the first thing that cannot be used.
     """
     profiles_with_default(settings)
     await check_models(settings)
@@ -263,5 +252,4 @@ class Service:
         if state.error is not None and state.refused_at is not None:
             fields |= {"profiles_refused_at": iso(state.refused_at), "profiles_error": state.error[:4000]}
         fields |= model_fields(self.opened.embedder)
-        health = WorkerHealth(stores=self._checks.stores, copies=self._checks.copies, disks=self._disks.states)
-        return fields | {HEALTH: health_field(health)}
+        return fields | {HEALTH: health_field(self._checks.stores, self._checks.copies, self._disks.states)}

@@ -3,13 +3,9 @@
     .orion/index, .orion/graph              worker 1: the place of a worker that is alone
     .orion/workers/2/index, …/2/graph       worker 2
 
-Everything else is the same for all: a worker reads the environment of the command that started it. To embed five
-thousand memories takes a minute, to copy their files two seconds: index and graph of further workers are copied
-from the first one's while nobody has them open, and go on from that outbox position. Files of workers that are
-wanted no more are deleted: nobody would keep them up to date, nor take out of them what is to be forgotten.
-
-A worker that dies is started again after a pause, which grows while it dies young. One that dies young again and
-again ends all of them: somebody has to look, and whoever started this process may start it on another machine.
+Index and graph of further workers are copied from the first one's while nobody has them open: that is faster than
+to embed again. Those of workers that are wanted no more are deleted: nobody would take out of them what is to be
+forgotten. A worker that dies is started again after a pause; one that dies young again and again ends all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +24,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGHUP, SIGKILL, SIGTERM
-from typing import Any
+from typing import Any, NamedTuple
 
 from orion_recall.engines.engine import how_it_ended
 from orion_recall.engines.launch import __file__ as launcher
@@ -65,8 +61,7 @@ _WRONG_USE = 2
 Ready = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerPlan:
+class WorkerPlan(NamedTuple):
     """One worker: its number from 1 on, and the variables that are not as its parent's."""
 
     number: int
@@ -108,19 +103,14 @@ class WorkerProcess:
 
     @classmethod
     async def start(cls, plan: WorkerPlan) -> WorkerProcess:
-        """Starts it; its log goes where this process's does.
-
-        A session of its own keeps a Ctrl-C in the terminal from reaching it before its parent. SIGKILL is what the
-        kernel sends it when the parent is gone: then its folder is free at once for the next start, and the bus
-        hands what it had taken to others.
-        """
+        """Starts it; its log goes where this process's does. The kernel kills it when its parent is gone."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", launcher, str(os.getpid()), "-", str(int(SIGKILL)), "-"),
             *(sys.executable, "-m", PROGRAM, "worker", "--json", ONE_OF_SEVERAL),
             stdin=DEVNULL,
             stdout=PIPE,
             env={**os.environ, **plan.environment},
-            start_new_session=True,
+            start_new_session=True,  # Ctrl-C in a terminal must not reach it before its parent
             limit=_LONGEST_LINE,
         )
         return cls(process)
@@ -144,17 +134,13 @@ class WorkerProcess:
         return await self._process.wait()
 
     def send(self, number: signal.Signals) -> None:
-        """SIGTERM: it takes nothing more, answers what it has, and ends; a second one ends it."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
 
 @dataclass(slots=True)
 class _Seat:
-    """A place for a worker; `ready` is what the present one or the last one said when it took queries.
-
-    `hears`: the present one has said so. Before that a signal to reload would end it.
-    """
+    """A place for a worker; `ready` is what the last one said when it took queries, `hears`: the present has."""
 
     plan: WorkerPlan
     running: WorkerProcess | None = None
@@ -185,8 +171,7 @@ class Supervisor:
     async def run(self, announce: Callable[[Sequence[Ready]], None]) -> None:
         """Returns when all have ended after `stop()`. `announce` is called once, when all take queries.
 
-        SettingsError or WorkersFailed when one cannot be started, WorkersFailed when one dies again and again: the
-        others were stopped before.
+        SettingsError or WorkersFailed when one cannot be started or dies again and again; all others have ended.
         """
         keeping = [asyncio.create_task(self._keep(seat), name=seat.name) for seat in self._seats]
         starting = asyncio.create_task(self._all_ready.wait())
@@ -210,7 +195,7 @@ class Supervisor:
             await asyncio.gather(*keeping, return_exceptions=True)
 
     def stop(self) -> None:
-        """All take nothing more, answer what they have and end; who has not by then is killed."""
+        """All take nothing more, answer what they have and end, or are killed after a while."""
         if not self._stopping.is_set():
             self._stopping.set()
             self._send(SIGTERM)
@@ -297,10 +282,7 @@ def delete_surplus(settings: Settings, count: int) -> list[int]:
 
 
 async def unregister(settings: Settings, numbers: Sequence[int]) -> None:
-    """Takes the copies of these workers out of the record's register; waits while Postgres is away.
-
-    Their empty folders go last: until then the next start does this again.
-    """
+    """Takes the copies of these workers out of the record's register; waits while Postgres is away."""
     if not numbers or settings.dsn is None:
         return
     pool, backoff = await open_pool(settings.dsn, name="unregister", max_size=1), Backoff(*POSTGRES_S)
@@ -315,7 +297,7 @@ async def unregister(settings: Settings, numbers: Sequence[int]) -> None:
                 except RecordError as error:
                     log.debug("the copy %s is taken out of the register later: %s", name, error)
                     await backoff.wait()
-            with contextlib.suppress(OSError):  # somebody has begun to use it
+            with contextlib.suppress(OSError):  # somebody has begun to use it; as long as it is there, this is done
                 place.rmdir()
             log.info("worker %d is wanted no more: its index and graph are deleted and unregistered", number)
     finally:

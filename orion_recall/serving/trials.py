@@ -11,12 +11,14 @@ import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from redis.asyncio import Redis
 
-from orion_recall.contracts import CanaryV1, RecallQueryV1
+from orion_recall.contracts import RecallQueryV1
+from orion_recall.contracts.recall import CanaryV1
 from orion_recall.errors import MessageError
 from orion_recall.profile.watch import LoadedProfile
 from orion_recall.recall.pipeline import recall
@@ -67,8 +69,7 @@ def shadow_for(facts: RequestFacts, profiles: Mapping[str, LoadedProfile]) -> Lo
     return profiles.get(shadow.profile)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShadowTask:
+class ShadowTask(NamedTuple):
     """An answered query, to be recalled again by `profile` as of `now`."""
 
     facts: RequestFacts

@@ -16,20 +16,14 @@ from functools import partial
 
 from opentelemetry.trace import Tracer
 
+from orion_recall import telemetry as t
 from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress
 from orion_recall.bus.consumer_loop import Turned
 from orion_recall.bus.delivery import Deliveries, Delivery
 from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import Callers, tenant_of
-from orion_recall.contracts import (
-    DECISION_KIND,
-    QUERY_KIND,
-    REPLY_KIND,
-    RecallQueryV1,
-    ignored_fields,
-    read_message,
-    v1_decision,
-)
+from orion_recall.contracts import DECISION_KIND, QUERY_KIND, REPLY_KIND, RecallQueryV1, read_message
+from orion_recall.contracts.recall import ignored_fields, v1_decision
 from orion_recall.errors import ErrorKind, ExpiredMessage, InvalidMessage, MessageError, Overloaded, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
@@ -42,23 +36,15 @@ from orion_recall.recall.types import Recalled, Sources
 from orion_recall.serving.trials import ShadowTask, canary_for, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged
-from orion_recall.telemetry import (
-    ATTRIBUTE_COMMIT,
-    ATTRIBUTE_OUTCOME,
-    ATTRIBUTE_PROFILE,
-    ATTRIBUTE_TENANT,
-    LOG_WORKER,
-    Continued,
-)
 from orion_recall.text.ids import new_id
 from orion_recall.text.normal import storable
 from orion_recall.values import OUTCOMES, Outcome
 
-log = logging.getLogger(LOG_WORKER)
+log = logging.getLogger(t.LOG_WORKER)
 
 # How long a commit has priority over background work: one that the bus does not take may wait for minutes.
 _FIRST_COMMIT_S = 0.25
-# So many refusals are made without a gap for recalls: three milliseconds of them.
+# So many take three milliseconds.
 _REFUSED_AT_ONCE = 16
 # What a reply needs after the last source has answered: fusing, ranking, rendering, the commit.
 _RESERVE_S = 0.05
@@ -66,7 +52,10 @@ _RESERVE_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryAnswer:
-    """An answer: the reply as JSON, and facts for the decision. `searched` is the query as its lane narrowed it."""
+    """An answer: the reply as JSON, and facts for the decision. `searched` is the query as its lane narrowed it.
+
+    `recall_began_ns` is when the search began, by this machine's clock.
+    """
 
     outcome: Outcome
     reply: bytes
@@ -90,7 +79,7 @@ class QueryRequest:
 
 @dataclass(slots=True)
 class Counters:
-    """`fenced` counts commits refused as stale."""
+    """Counts of a worker; `fenced` are commits refused as stale."""
 
     outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
     fenced: int = 0
@@ -103,19 +92,6 @@ def _searched_s(deadline_s: float) -> float:
 
 def _is_traced(query: RecallQueryV1) -> bool:
     return query.options is not None and query.options.include is not None and query.options.include.trace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedMessage:
-    """One served entry with its outcome. `recall_began_ns` is when the search began, by this machine's clock."""
-
-    facts: RequestFacts
-    outcome: Outcome
-    commit: Committed
-    seconds: float
-    traced: Continued
-    recalled: Recalled | None
-    recall_began_ns: int
 
 
 class Worker:
@@ -136,14 +112,13 @@ class Worker:
         server_time: Callable[[], float] = time.time,
         used: Callable[[str, Sequence[str]], None] | None = None,
         tracer: Tracer | None = None,
-        served: Callable[[ServedMessage], None] | None = None,
+        served: Callable[[QueryRequest, Committed], None] | None = None,
         shadow: Callable[[ShadowTask], None] | None = None,
         callers: Callers | None = None,
         build: Callable[[], Mapping[str, str] | None] = lambda: None,
     ) -> None:
         self.settings, self.counters = settings, Counters()
-        self._profiles, self._kept_text = profiles, KeptText.of(settings)
-        self._build = build
+        self._profiles, self._kept_text, self._build = profiles, KeptText.of(settings), build
         self._used, self._served, self._shadow = used, served, shadow
         # What a reply needs after the last source has answered is kept back.
         self._full_timeout_s = _searched_s(settings.deadline_ms / 1000)
@@ -155,8 +130,7 @@ class Worker:
     async def turn_away(self, turned: Sequence[Turned]) -> None:
         """Answer entries that they cannot be served in time; what is invalid or expired is answered as that.
 
-        Sixteen are made together, and each step is done for all of them before the next one: the processor has the
-        code of the step at hand then, and it costs less. Between sixteen and sixteen it yields to recalls.
+        Each step is done for sixteen of them before the next one, which costs less, and then recalls have a turn.
         """
         async with asyncio.TaskGroup() as commits:
             for start in range(0, len(turned), _REFUSED_AT_ONCE):
@@ -347,13 +321,11 @@ class Worker:
             told = f"reply_to {name!r} cannot take a reply: it holds something else, or is closed to us"
             refusal = self._refusal(request, RefusedMessage(told))
             # Beside the reason what was recalled.
-            answer = request.answer = replace(
-                answer,
-                outcome=refusal.outcome,
-                reply=refusal.reply,
-                error=refusal.error,
-                searched=None,
-                shadow=None,
+            request.answer = answer = replace(
+                refusal,
+                recalled=answer.recalled,
+                recall_began_ns=answer.recall_began_ns,
+                dead_reason=answer.dead_reason,
             )
         decided = decision(
             request.facts,
@@ -365,15 +337,13 @@ class Worker:
             kept_text=self._kept_text,
         )
         envelope = partial(self._deliveries.envelope, delivery, DECISION_KIND, correlation_id=request.facts.corr_id)
-        published = b""
-        if self.settings.decision_channels:
-            published = envelope(json.dumps(v1_decision(decided)).encode())
+        is_published = bool(self.settings.decision_channels)
         return Commit(
             entry_id=delivery.received.entry.id,
             address=address,
             reply=self._deliveries.envelope(delivery, REPLY_KIND, answer.reply),
             decision=envelope(decided.model_dump_json().encode()),
-            published=published,
+            published=envelope(json.dumps(v1_decision(decided)).encode()) if is_published else b"",
             dead_reason=answer.dead_reason[:2000],
             correlation_id=delivery.received.correlation_id,
             keep_message=self._kept_text.is_full,
@@ -397,35 +367,14 @@ class Worker:
             return
         envelope = partial(self._deliveries.envelope, request.delivery, DECISION_KIND, correlation_id=facts.corr_id)
         now = recalled.understood.question.now
-        self._shadow(
-            ShadowTask(
-                facts=facts, query=query, tenant=recalled.scope.tenant, profile=answer.shadow, now=now,
-                envelope=envelope,
-            )
-        )  # fmt: skip
+        self._shadow(ShadowTask(facts, query, recalled.scope.tenant, answer.shadow, now, envelope))
 
     def _observe(self, request: QueryRequest, result: Committed) -> None:
-        facts, answer, span = request.facts, request.answer, request.delivery.traced.span
-        span.set_attributes(
-            {
-                ATTRIBUTE_OUTCOME: answer.outcome,
-                ATTRIBUTE_PROFILE: facts.profile,
-                ATTRIBUTE_TENANT: facts.tenant or "",
-                ATTRIBUTE_COMMIT: result,
-            }
-        )
+        facts, span = request.facts, request.delivery.traced.span
+        span.set_attributes({t.ATTRIBUTE_OUTCOME: request.answer.outcome, t.ATTRIBUTE_PROFILE: facts.profile})
+        span.set_attributes({t.ATTRIBUTE_TENANT: facts.tenant or "", t.ATTRIBUTE_COMMIT: result})
         if self._served is not None:
-            self._served(
-                ServedMessage(
-                    facts=facts,
-                    outcome=answer.outcome,
-                    commit=result,
-                    seconds=request.delivery.elapsed_s,
-                    traced=request.delivery.traced,
-                    recalled=answer.recalled,
-                    recall_began_ns=answer.recall_began_ns,
-                )
-            )
+            self._served(request, result)
         span.end()
 
     def _log(self, request: QueryRequest, result: Committed) -> None:

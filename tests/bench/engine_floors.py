@@ -30,7 +30,7 @@ from orion_recall.models.onnx_encoder import Encoder, prepared
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.postgres.pool import close_connection, open_connection
-from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.profile.model import CANDIDATES, Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.candidates.fuse import Fusing, fuse
 from orion_recall.recall.search.all_sources import search_all

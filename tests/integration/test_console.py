@@ -51,22 +51,9 @@ async def browser(service: Service) -> AsyncGenerator[httpx.AsyncClient]:
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "/",
-        "/?window=week",
-        "/ask",
-        "/memories",
-        "/memories?words=crane",
-        "/memory?tenant=default&id=m-crane",
-        "/graph",
-        "/profiles",
-        "/profiles/reflect.v1",
-        "/replays",
-        "/static/console.css",
-        "/static/live.js",
-        "/static/profile.js",
-        "/static/replays.js",
-    ],
+    "/ /?window=week /ask /memories /memories?words=crane /memory?tenant=default&id=m-crane /graph /profiles "
+    "/profiles/reflect.v1 /replays "
+    "/static/console.css /static/live.js /static/profile.js /static/replays.js".split(),
 )
 async def test_every_page_answers_with_headers_that_keep_strangers_out(
     browser: httpx.AsyncClient, path: str
@@ -311,16 +298,7 @@ async def test_the_graph_is_drawn_as_a_page_with_a_policy_of_its_own(browser: ht
 
 @pytest.mark.parametrize(
     "odd",
-    [
-        "%00",
-        "%ff%fe",
-        "%ed%a0%80",
-        "%f0%9f%92%a9" * 300,
-        "a" * 5000,
-        "..%2f..%2f",
-        "%0d%0aX-Injected:%201",
-        "%27--",
-    ],
+    ["%f0%9f%92%a9" * 300, "a" * 5000, *"%00 %ff%fe %ed%a0%80 ..%2f..%2f %0d%0aX-Injected:%201 %27--".split()],
 )
 async def test_odd_values_in_addresses_and_forms_are_no_errors_of_the_server(
     browser: httpx.AsyncClient, odd: str

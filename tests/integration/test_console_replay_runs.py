@@ -15,7 +15,7 @@ from serving import caught_up
 
 from orion_recall.client import RecallClient
 from orion_recall.console.access import new_token, token_hash
-from orion_recall.console.replay_process import Replaying, WantedReplay
+from orion_recall.console.replay_process import Replay, Replaying
 from orion_recall.postgres.pool import Connection
 from orion_recall.serving.service import Service
 from orion_recall.shipped import shipped_folder
@@ -116,9 +116,7 @@ async def test_the_words_of_a_replay_that_fails_are_kept(service: Service, tmp_p
     nowhere = SecretStr("postgresql://nobody:secret@127.0.0.1:1/nothing")
     replaying = Replaying(service.settings.changed(data_dir=tmp_path, postgres_dsn=nowhere))
     ids = ["00000000-0000-0000-0000-000000000000"]
-    wanted = WantedReplay(
-        profile="reflect.v1", text=TEXT, ids=ids, tenant="it's --a; tenant", as_of="now", redact=True
-    )
+    wanted = Replay(profile="reflect.v1", text=TEXT, ids=ids, tenant="it's --a; tenant", as_of="now", redact=True)
     assert replaying.start(wanted)
     assert not replaying.start(wanted)
 

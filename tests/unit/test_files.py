@@ -12,7 +12,7 @@ import yaml
 import orion_recall
 from orion_recall.atomic_file import whole_text
 from orion_recall.errors import SettingsError
-from orion_recall.profile import Profile, diff_profiles, profile_fields
+from orion_recall.profile.model import Profile, diff_profiles, profile_fields
 from orion_recall.profile.reading import SCHEMA_HEADER, compose_mapping, load_profile, load_profiles
 from orion_recall.shipped import shipped_folder
 from orion_recall.values import QUERY_CLASSES, QUESTION_SHAPES

@@ -26,13 +26,9 @@ from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import tenant_of
 from orion_recall.bus.signing.keys import Caller
 from orion_recall.contracts import (
-    CHANGEABLE,
     DELETE_KIND,
     FEEDBACK_KIND,
-    FEEDBACK_RECEIPT_KIND,
-    RECEIPT_KIND,
     STORE_KIND,
-    UNCHANGEABLE,
     UPDATE_KIND,
     ErrorInfo,
     MemoryDeleteV1,
@@ -46,6 +42,7 @@ from orion_recall.contracts import (
     RecallReceiptV1,
     read_message,
 )
+from orion_recall.contracts.memory import CHANGEABLE, FEEDBACK_RECEIPT_KIND, RECEIPT_KIND, UNCHANGEABLE
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql as record_sql

@@ -13,20 +13,19 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from orion_recall.contracts import (
+from orion_recall.contracts import RecallDecisionV1, RecallQueryV1
+from orion_recall.contracts.recall import (
     CanaryV1,
     CandidateV1,
     CascadeStepV1,
     CascadeV1,
     ConfidenceV1,
     NoAnswerV1,
-    RecallDecisionV1,
-    RecallQueryV1,
     SelectedV1,
     SourceStats,
+    SuccessionV1,
+    Trigger,
 )
-from orion_recall.contracts.decision import SuccessionV1
-from orion_recall.contracts.recall import Trigger
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.cascade import CascadeRun, Step

@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orion_recall.contracts import BundleStats, CandidateV1, RecallDecisionV1
+from orion_recall.contracts import BundleStats, RecallDecisionV1
+from orion_recall.contracts.recall import CandidateV1
 from orion_recall.recall.candidates.fuse import rrf_score
 from orion_recall.recall.report.decision import candidates_of, cascade_json, confidence_json, left_out, understood
 from orion_recall.recall.types import Recalled

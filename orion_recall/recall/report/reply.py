@@ -9,18 +9,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from orion_recall.contracts import (
-    BundleStats,
-    ChunkInfoV1,
-    EntityStateV1,
-    ErrorInfo,
-    Include,
-    MemoryBundleV1,
-    MemoryItemV1,
-    RecallQueryV1,
-    RecallReplyV1,
-    whole_ms,
-)
+from orion_recall.contracts import BundleStats, ErrorInfo, MemoryBundleV1, RecallQueryV1, RecallReplyV1
+from orion_recall.contracts.fields import whole_ms
+from orion_recall.contracts.recall import ChunkInfoV1, EntityStateV1, Include, MemoryItemV1
 from orion_recall.errors import ErrorKind
 from orion_recall.recall.bundle.lines import SelectedItem, source_ref
 from orion_recall.recall.report.decision import backend_counts, confidence_json, no_answer_json, source_stats

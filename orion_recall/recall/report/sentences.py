@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 from itertools import zip_longest
 from typing import Any, Final, cast
 
-from orion_recall.contracts import NoAnswerV1
+from orion_recall.contracts.recall import NoAnswerV1
 from orion_recall.recall.report.why_not import WhyNot
 from orion_recall.scoring.parts import REASONS
 from orion_recall.text.normal import one_line

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, cast
 
-from orion_recall.contracts import CandidateV1, RecallDecisionV1, SourceStats
+from orion_recall.contracts import RecallDecisionV1
+from orion_recall.contracts.recall import CandidateV1, SourceStats
 from orion_recall.decisions.memories import MemoryFacts
 from orion_recall.recall.report.asked import Limits, asked_part, options_of
 from orion_recall.values import JsonValue

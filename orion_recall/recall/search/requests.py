@@ -7,7 +7,7 @@ from datetime import tzinfo
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage
-from orion_recall.profile import CANDIDATES, Profile
+from orion_recall.profile.model import CANDIDATES, Profile
 from orion_recall.recall.bundle.lines import Shown
 from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.bundle.snippet import asks_for_time

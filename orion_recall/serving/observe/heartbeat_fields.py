@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -69,12 +70,12 @@ class WorkerHealth:
 _HEALTH = TypeAdapter(WorkerHealth)
 
 
-def health_field(health: WorkerHealth) -> str:
-    kept = sorted(health.stores, key=lambda one: one.health == "ok")[:_MOST_ENTRIES]
-    shown = [replace(one, why=_cut(one.why)) for one in health.stores if one in kept]
-    copies = [replace(one, error=_cut(one.error)) for one in health.copies]
-    left_out = len(health.stores) - len(shown)
-    return _HEALTH.dump_json(replace(health, stores=shown, copies=copies, stores_left_out=left_out)).decode()
+def health_field(stores: Sequence[StoreState], copies: Sequence[CopyState], disks: Sequence[DiskState] = ()) -> str:
+    kept = sorted(stores, key=lambda one: one.health == "ok")[:_MOST_ENTRIES]
+    shown = [replace(one, why=_cut(one.why)) for one in stores if one in kept]
+    told = [replace(one, error=_cut(one.error)) for one in copies]
+    health = WorkerHealth(stores=shown, copies=told, disks=disks, stores_left_out=len(stores) - len(shown))
+    return _HEALTH.dump_json(health).decode()
 
 
 def health_of(heartbeat: Mapping[str, str]) -> WorkerHealth | None:
@@ -87,11 +88,10 @@ def health_of(heartbeat: Mapping[str, str]) -> WorkerHealth | None:
 
 def model_fields(embedder: Embedder) -> dict[str, str]:
     """What embeds, and why it is not the form of the model that was wanted; nothing while it is not known."""
-    try:
+    with contextlib.suppress(ModelError):
         note = embedder.form_note if isinstance(embedder, OnnxEmbedder) else None
         return {"model": embedder.name} | ({} if note is None else {"model_note": _cut(note) or ""})
-    except ModelError:
-        return {}
+    return {}
 
 
 def _cut(text: str | None) -> str | None:

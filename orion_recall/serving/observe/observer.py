@@ -23,11 +23,17 @@ from opentelemetry.trace import Tracer
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from redis.asyncio import Redis
 
+from orion_recall.bus.commit import Committed
 from orion_recall.errors import SettingsError
 from orion_recall.serving.observe.health import Readiness
-from orion_recall.serving.observe.metrics import Instruments, ObservedService, add_gauges
-from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
-from orion_recall.serving.worker import ServedMessage
+from orion_recall.serving.observe.metrics import (
+    Instruments,
+    ObservedService,
+    add_gauges,
+    describe_recall,
+    otlp_exporters,
+)
+from orion_recall.serving.worker import QueryRequest
 from orion_recall.settings import Settings
 from orion_recall.tasks import cancel, sleep
 from orion_recall.telemetry import INSTRUMENTATION, RESOURCE
@@ -66,11 +72,13 @@ class Observer:
             add_gauges(self._meter, running)
         self.readiness.attach(running, redis)
 
-    def served(self, served: ServedMessage) -> None:
-        if self._instruments is not None:
-            self._instruments.record(served)
-        if self.tracer is not None and served.traced.span.is_recording():
-            describe_recall(served, self.tracer, with_content=self._with_content)
+    def served(self, request: QueryRequest, result: Committed) -> None:
+        """Observe one entry; a commit that was refused means that another worker answered it."""
+        if self._instruments is not None and result == "committed":
+            self._instruments.record(request)
+        span = request.delivery.traced.span
+        if self.tracer is not None and span.is_recording():
+            describe_recall(request.facts, request.answer, span, self.tracer, with_content=self._with_content)
 
     def shutdown(self) -> None:
         """Export what is left. Blocks while a collector that is away is retried."""
@@ -145,7 +153,6 @@ async def _serving(settings: Settings, observer: Observer, registry: CollectorRe
     finally:
         await port.stop()
         await cancel(ticking)
-        await observer.readiness.close()
 
 
 async def _within(longest_s: float, blocking: Callable[[], None]) -> None:

@@ -12,14 +12,8 @@ from orion_recall.cli import output
 from orion_recall.cli.ask import nothing_of, trace_shown
 from orion_recall.cli.main import load
 from orion_recall.cli.options import with_fields, with_times
-from orion_recall.contracts import (
-    BundleStats,
-    NoAnswerV1,
-    RecallOptionsV1,
-    RecallQueryV1,
-    RecallReplyV1,
-    read_message,
-)
+from orion_recall.contracts import BundleStats, RecallOptionsV1, RecallQueryV1, RecallReplyV1, read_message
+from orion_recall.contracts.recall import NoAnswerV1
 from orion_recall.errors import SettingsError
 
 SURE = {

@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from orion_recall.console.forms import form_of
 from orion_recall.console.rendering import HERE, exact, shown
+from orion_recall.console.visit import form_of
 
 BEGAN = datetime(2026, 11, 25, 10, tzinfo=UTC)
 
@@ -52,7 +52,7 @@ def test_no_template_turns_off_escaping_or_has_script_or_style_in_it() -> None:
 
 def test_a_form_keeps_every_value_of_a_field_and_bounds_numbers() -> None:
     form = form_of("used=a&used=b&text=+x+%0D%0Ay+&k=9999&bad=-1&big=" + "9" * 40)
-    assert form.all("used") == ("a", "b")
+    assert form.getlist("used") == ["a", "b"]
     assert form.text("text") == "x \r\ny"
     assert form.raw("text") == " x \ny "
     assert form.text("none", "default") == "default"

@@ -8,8 +8,8 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from orion_recall.console.access import LOCAL
+from orion_recall.console.profiles import read_report, shown_report
 from orion_recall.console.rendering import Pages
-from orion_recall.console.replays import read_report, shown_report
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.decisions.comparison import Answer
 from orion_recall.decisions.memories import Judged

@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from orion_recall.contracts import (
-    ExcludedTurn,
-    RecallDecisionV1,
-    RecallQueryV1,
-    ignored_fields,
-    read_message,
-    v1_decision,
-)
+from orion_recall.contracts import RecallDecisionV1, RecallQueryV1, ignored_fields, read_message, v1_decision
+from orion_recall.contracts.recall import ExcludedTurn
 from orion_recall.errors import InvalidMessage
 from orion_recall.shipped import shipped_folder
 from tests.stand_ins.mesh import FOUNDING, LATER, MeshDecision
@@ -99,10 +93,6 @@ def test_the_v1_form_of_a_decision_is_what_a_strict_reader_takes(measured: float
     told = json.loads(json.dumps(v1_decision(made)))
     read = MeshDecision.model_validate(told)
     assert set(told) == set(MeshDecision.model_fields)
-    assert (read.id, read.corr_id, read.query, read.selected_ids) == (
-        made.id,
-        made.corr_id,
-        made.query,
-        made.selected_ids,
-    )
+    for name in ("id", "corr_id", "query", "selected_ids"):
+        assert getattr(read, name) == getattr(made, name)
     assert told["latency_ms"] == whole

@@ -22,10 +22,9 @@ from orion_recall.contracts import (
     RecallQueryV1,
     RecallReplyV1,
     count_unknown,
-    envelope_moment,
     read_message,
-    zoned_moment,
 )
+from orion_recall.contracts.fields import envelope_moment, zoned_moment
 from orion_recall.errors import InvalidMessage
 
 NINE_THIRTY = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)

@@ -86,6 +86,7 @@ def test_a_file_gives_its_profile(file: Path):
         ("time_decay_half_life_hours", "1:30.5", "`1:30.5` is no decimal number"),
         ("min_score", "-.INF", "`-.INF`: Input should be a finite number"),
         ("min_score", "1.5", "`1.5`: Input should be less than or equal to 1"),
+        ("enable_sql_timeline", "1", "Input should be a valid boolean"),
         ("enable_sql_timeline", "maybe", "write true or false, without quotes"),
         ("description", "no", "Input should be a valid string; put it in quotes"),
         ("scope", "Session", "`Session` is not one of the choices; did you mean `session`?"),
@@ -151,11 +152,10 @@ def test_a_key_given_twice_names_both_lines(file: Path):
         ({"vector_top_k": "0", "rdf_top_k": "0"}, "vector_top_k", 2, "no source is on"),
         ({"ranking": "\n  fusion: 0.5\n  recency: 0.9"}, "ranking.recency", 9, "must not outvote relevance"),
         ({"ranking": "{fusion: 0, similarity: 0}"}, "ranking.fusion", 7, "needs a weight above 0"),
+        ({"fusion": "\n  weights:\n    {vector: 0, lexical: 0, rdf: 0}"}, "fusion.weights", 8, "fusion weight 0"),
         (
-            {"fusion": "\n  weights:\n    {vector: 0, lexical: 0, rdf: 0}"},
-            "fusion.weights",
-            8,
-            "has the fusion weight 0",
+            {"fusion": "{weights: {vector: 0, lexical: 0, sql_timeline: 0}}", "cascade": "{enabled: true}"},
+            *("cascade.layers.episodic.sources", 8, "has the fusion weight 0"),
         ),
     ],
 )
@@ -176,6 +176,13 @@ def test_a_check_across_keys_points_at_the_key_it_is_about(
         ("\n  meta:\n    scope: user", "strategies.meta.scope", 9, "`scope` belongs at the top level"),
         ("\n  meta: {strategies: {}}", "strategies.meta.strategies", 8, "belongs at the top level"),
         ("\n  meta:\n    vector_top_k: 0\n    rdf_top_k: 0", "strategies.meta.vector_top_k", 9, "no source is on"),
+        (
+            "\n  meta:\n    vector_top_k: 0\n  list:\n    rdf_top_k: 0",
+            "strategies.list.vector_top_k",
+            10,
+            "meta list",
+        ),
+        ("\n  meta:\n    ranking: {recency: 50}", "strategies.meta.ranking.recency", 9, "must not outvote"),
     ],
 )
 def test_what_is_wrong_with_a_strategy_is_told_with_its_line(
@@ -479,7 +486,7 @@ async def test_without_the_default_profile_the_edit_is_refused(tmp_path: Path) -
     async with watching(tmp_path) as edited:
         (tmp_path / "a.v1.yaml").unlink()
         await edited.until(lambda now: now.state.error)
-        assert "the default profile 'a.v1' is gone" in (edited.in_use.state.error or "")
+        assert "the default profile 'a.v1' is not in" in (edited.in_use.state.error or "")
         assert set(edited.in_use.current) == {"a.v1", "b.v1"}
         write(tmp_path, "a.v1", max_total_items=2)
         await edited.until(lambda now: items(now) == 2)

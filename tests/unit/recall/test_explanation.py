@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.contracts import CandidateV1, RecallDecisionV1
-from orion_recall.contracts.recall import NoAnswerReason, Trigger
+from orion_recall.contracts import RecallDecisionV1
+from orion_recall.contracts.recall import CandidateV1, NoAnswerReason, Trigger
 from orion_recall.decisions.memories import MemoryFacts
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile

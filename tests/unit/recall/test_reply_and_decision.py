@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from orion_recall.contracts import CascadeV1, MemoryBundleV1, RecallQueryV1, RecallReplyV1
+from orion_recall.contracts import MemoryBundleV1, RecallQueryV1, RecallReplyV1
+from orion_recall.contracts.recall import CascadeV1
 from orion_recall.errors import InvalidMessage, RefusedMessage, SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile

@@ -14,7 +14,6 @@ from jsonschema import Draft202012Validator
 
 from orion_recall.contracts import (
     DECISION_KIND,
-    QUERY_ALIASES,
     QUERY_KIND,
     REPLY_KIND,
     STORE_KIND,
@@ -34,6 +33,7 @@ from orion_recall.contracts import (
     read_message,
     v1_decision,
 )
+from orion_recall.contracts.recall import QUERY_ALIASES
 from orion_recall.external.mappings import Mappings
 from orion_recall.memory.intake.handlers import read_patch
 from orion_recall.memory.record.compose import Patch

@@ -20,16 +20,10 @@ from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
-from orion_recall.serving.observe.heartbeat_fields import (
-    CopyState,
-    StoreState,
-    WorkerHealth,
-    health_field,
-    health_of,
-)
+from orion_recall.serving.observe.heartbeat_fields import CopyState, StoreState, health_field, health_of
+from orion_recall.serving.observe.metrics import describe_recall, otlp_exporters
 from orion_recall.serving.observe.observer import HttpPort, json_answer
-from orion_recall.serving.observe.spans import describe_recall, otlp_exporters
-from orion_recall.serving.worker import ServedMessage
+from orion_recall.serving.worker import QueryAnswer
 from orion_recall.telemetry import continue_trace
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Hit, MemoryView, Outcome, Scope, SourceReport
@@ -39,7 +33,7 @@ def test_a_card_stays_small_and_keeps_what_is_wrong() -> None:
     many = [StoreState(arm="vector", store=f"s{n}", health="ok", required=True) for n in range(500)]
     ill = StoreState(arm="vector", store="last", health="failing", required=True, why="w" * 10_000)
     copy = CopyState(kind="index", copy=None, behind=None, error="e" * 10_000)
-    field = health_field(WorkerHealth(stores=[*many, ill], copies=[copy]))
+    field = health_field([*many, ill], [copy])
     told = health_of({"health": field})
     assert told is not None
     assert (len(told.stores), told.stores[-1].store, told.stores_left_out) == (100, "last", 401)
@@ -183,16 +177,8 @@ def spans_of(
     traced = continue_trace(None, tracer=tracer)
     query = RecallQueryV1(fragment=fragment, session_id="s-7")
     facts = RequestFacts(decision_id="d", corr_id="c", query=query, tenant="acme", profile="reflect.v1")
-    served = ServedMessage(
-        facts=facts,
-        outcome=outcome,
-        commit="committed",
-        seconds=0.01,
-        traced=traced,
-        recalled=found,
-        recall_began_ns=BEGAN_NS,
-    )
-    describe_recall(served, tracer, with_content=with_content)
+    answer = QueryAnswer(outcome=outcome, reply=b"", recalled=found, recall_began_ns=BEGAN_NS)
+    describe_recall(facts, answer, traced.span, tracer, with_content=with_content)
     traced.span.end()
     return {span.name: span for span in exporter.get_finished_spans()}
 

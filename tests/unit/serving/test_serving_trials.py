@@ -92,9 +92,7 @@ class Stage:
 
     def note(self, count: int = 1, profile: LoadedProfile = OTHER, query: RecallQueryV1 = QUERY) -> None:
         for _ in range(count):
-            self.shadows.add(
-                ShadowTask(facts=facts(), query=query, tenant="default", profile=profile, now=1.0, envelope=bytes)
-            )
+            self.shadows.add(ShadowTask(facts(), query, "default", profile, 1.0, bytes))
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:

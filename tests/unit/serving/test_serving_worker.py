@@ -19,13 +19,13 @@ from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1, v1_decision
 from orion_recall.errors import Overloaded
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile import Profile
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
 from orion_recall.recall.types import Sources
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+from tests.samples.recall_fakes import profile
 from tests.stand_ins.mesh import MeshDecision, MeshReply, decoded
 
 ENTRY_ID = "1700000000000-5"
@@ -105,26 +105,14 @@ class Desk:
         self.commits, self.source = Commits(), Gulls(error)
         self.now = ARRIVED + 0.01
         self.used: list[tuple[str, list[str]]] = []
-        profile = Profile(
-            profile="test.v1",
-            vector_top_k=5,
-            rdf_top_k=0,
-            max_per_source=5,
-            max_total_items=5,
-            render_budget_tokens=100,
-            source_retries=0,
-        )
-        other = profile.model_copy(update={"profile": "other.v1"})
+        profiles = [
+            profile(profile=name, rdf_top_k=0, enable_sql_timeline=False) for name in ("test.v1", "other.v1")
+        ]
         self.worker = Worker(
             Settings(default_profile="test.v1", **settings),
             self.commits,
             Sources(by_name={"vector": self.source}, tokens=TOKENS),
-            ProfilesInUse(
-                {
-                    "test.v1": LoadedProfile(profile=profile, content_hash="h-1"),
-                    "other.v1": LoadedProfile(profile=other, content_hash="h-2"),
-                }
-            ),
+            ProfilesInUse({one.profile: LoadedProfile(profile=one, content_hash=one.profile) for one in profiles}),
             server_time=server_time or (lambda: self.now),
             used=lambda tenant, ids: self.used.append((tenant, list(ids))),
         )
