@@ -29,7 +29,7 @@ from orion_recall.contracts.decision import SuccessionV1
 from orion_recall.contracts.recall import Trigger
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import DropReason
-from orion_recall.recall.cascade import CascadeRun, Step
+from orion_recall.recall.cascade import CascadeRun
 from orion_recall.recall.confidence.answer import Confidence, Withheld
 from orion_recall.recall.pass_result import ModelReport, PassResult
 from orion_recall.recall.report.asked import QUERY_CHARS, KeptText, asked, scope_name
@@ -272,15 +272,15 @@ def cascade_json(recalled: Recalled) -> CascadeV1 | None:
         cascaded_to=[step.layer for step in asked],
         cascade_confidences=[step.confidence for step in asked],
         final_confidence=recalled.confidence.overall,
-        threshold=run.limits.threshold,
+        threshold=run.limits.cascade.threshold,
         min_relevance=run.limits.cascade.min_relevance,
         depth=max(step.depth for step in run.path if step.not_asked is None or step.depth == 0),
-        max_depth=run.limits.max_depth,
+        max_depth=run.limits.cascade.max_depth,
         ended=run.ended,
         trigger=_trigger(primary, run),
-        merge_strategy=run.limits.merge.name if run.is_merged else None,
+        merge_strategy=run.limits.cascade.merge.name if run.is_merged else None,
         combined=dict(layers),
-        path=[_step(step) for step in run.path],
+        path=list(run.path),
     )
 
 
@@ -329,27 +329,14 @@ def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
     }
 
 
-def _step(step: Step) -> CascadeStepV1:
-    return CascadeStepV1(
-        layer=step.layer,
-        depth=step.depth,
-        hits=step.hits,
-        confidence=step.confidence,
-        relevance=None if step.relevance is None else round(step.relevance, 6),
-        ms=round(step.ms, 3),
-        late=[str(source) for source in step.late],
-        not_asked=step.not_asked,
-    )
-
-
-def _trigger(primary: Step, run: CascadeRun) -> Trigger:
+def _trigger(primary: CascadeStepV1, run: CascadeRun) -> Trigger:
     if primary.not_asked is not None:
         return "not_asked"
     if primary.confidence is None:
         return "nothing_found"
-    if primary.confidence < run.limits.threshold:
+    if primary.confidence < run.limits.cascade.threshold:
         return "confidence_below_threshold"
-    if primary.is_sure(run.limits):
+    if run.ended == "confident" and len(run.path) == 1:
         return "sure"
     return "relevance_unknown" if primary.relevance is None else "relevance_below_minimum"
 
