@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orion_recall.contracts import NoAnswerV1
 from orion_recall.interfaces import ChronologicalIndex, Lexicon, MemoryReader, Source, TitleFinder
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.embedder import Reranker
@@ -14,7 +15,7 @@ from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.candidates.fetch import FindsPassages
 from orion_recall.recall.candidates.unindexed import ComparesTexts
 from orion_recall.recall.cascade import CascadeRun
-from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence, Withheld
+from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence
 from orion_recall.recall.pass_result import ModelReport, PassResult
 from orion_recall.recall.ranking.model_scores import Closeness
 from orion_recall.recall.ranking.score import FindsEvidence
@@ -83,7 +84,7 @@ class Recalled:
     result: PassResult | None = None
     confidence: AnswerConfidence = NO_CONFIDENCE
     cascade: CascadeRun | None = None
-    withheld: Withheld | None = None
+    withheld: NoAnswerV1 | None = None
     is_unsure: bool = False
     has_note: bool = False
     strategy: str | None = None

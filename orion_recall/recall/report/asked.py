@@ -23,11 +23,8 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptText:
-    """The query text in its kept form.
-
-    The hash is BLAKE2b (RFC 7693) of the whole text as it was sent. Without a key, anybody can check a guessed text
-    against the hash; with a key, which all workers share, only those with the key can.
-    """
+    """The query text in its kept form. The hash is BLAKE2b (RFC 7693) of the whole text as it was sent: without a
+    key, which all workers share, anybody can check a guessed text against it."""
 
     mode: Literal["full", "hash", "none"] = "full"
     key: bytes = field(default=b"", repr=False)
@@ -170,10 +167,7 @@ def clock_of(decision: RecallDecisionV1) -> float:
 
 
 class Limits(NamedTuple):
-    """The limits that a query was answered under, by its profile and options.
-
-    `source_limit` is how many hits each source searches for, `rank_pool` how many candidates are ranked in full.
-    """
+    """The limits that a query was answered under; each source searches for `source_limit` hits."""
 
     min_score: float
     budget_tokens: int
@@ -184,9 +178,8 @@ class Limits(NamedTuple):
 def limits_of_decision(decision: RecallDecisionV1, profile: Profile) -> Limits:
     """The limits of a decision that was taken by this profile, which may have strategies for its class."""
     options, understood = options_of(decision), decision.understood or {}
-    classes: dict[str, QueryClass] = {name: name for name in QUERY_CLASSES}
-    shapes: dict[str, QuestionShape] = {name: name for name in QUESTION_SHAPES}
-    query_class, shape = classes.get(str(understood.get("class"))), shapes.get(str(understood.get("shape")))
+    query_class: QueryClass | None = next((one for one in QUERY_CLASSES if one == understood.get("class")), None)
+    shape: QuestionShape | None = next((one for one in QUESTION_SHAPES if one == understood.get("shape")), None)
     by = profile if query_class is None else profile.for_class(query_class, shape)
     return Limits(
         min_score=by.min_score if options.min_score is None else options.min_score,

@@ -1,8 +1,7 @@
 """The trace of a recall as JSON: codes, ids and numbers, of which `sentences` makes words for people.
 
-It is made on request (`options.include.trace`) from the recall itself, or later from the decision that kept its
-candidates: by one function, from the candidates as the decision log has them. Memories that may not be seen (out of
-scope, deleted) are counted in `dropped` and are not candidates.
+It is made on request (`options.include.trace`) from the recall, or later from the decision that kept its
+candidates.
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from orion_recall.contracts import BundleStats, CandidateV1, RecallDecisionV1
 from orion_recall.recall.candidates.fuse import rrf_score
 from orion_recall.recall.report.decision import candidates_of, cascade_json, confidence_json, left_out, understood
 from orion_recall.recall.types import Recalled
-from orion_recall.scoring.candidates import Candidate
-from orion_recall.values import MemoryView
 
 Json = Mapping[str, Any]
 
 MOST_CANDIDATES = 60
 _TEXT_CHARS = 200
 _STATEMENTS = 5
+_OF_MEMORY = ("kind", "speaker", "session_id", "ts", "chatter")
 _DIGITS = 6
 
 
@@ -31,22 +29,18 @@ def score_shares(candidate: CandidateV1) -> list[dict[str, Any]]:
     whole = sum(candidate.weights.values())
     if candidate.score is None or whole <= 0:
         return []
-    weights = {name: candidate.weights.get(name, 0.0) for name in candidate.parts}
-    exact = [value * weights[name] / whole for name, value in candidate.parts.items()]
+    weighted = [(name, value, candidate.weights.get(name, 0.0)) for name, value in candidate.parts.items()]
+    shares = apportioned([value * weight / whole for _, value, weight in weighted], candidate.score, _DIGITS)
     made = [
-        {"part": name, "value": value, "weight": weights[name], "share": share}
-        for (name, value), share in zip(
-            candidate.parts.items(), apportioned(exact, candidate.score, _DIGITS), strict=True
-        )
+        {"part": name, "value": value, "weight": weight, "share": share}
+        for (name, value, weight), share in zip(weighted, shares, strict=True)
     ]
     return sorted(made, key=lambda part: (-part["share"], -part["weight"], part["part"]))
 
 
 def apportioned(values: Sequence[float], total: float, digits: int) -> list[float]:
-    """The values rounded to so many digits so that they add up to the total: the largest remainders are rounded up.
-
-    `total` is the values' sum, apart from rounding.
-    """
+    """The values rounded to so many digits so that they add up to the total, their sum: the largest remainders are
+    rounded up."""
     unit = 10**digits
     units = [math.floor(value * unit) for value in values]
     left = round(round(total, digits) * unit) - sum(units)  # as the total is printed
@@ -60,7 +54,15 @@ def apportioned(values: Sequence[float], total: float, digits: int) -> list[floa
 
 def explained(recalled: Recalled) -> dict[str, Any]:
     """The trace of a recall, with the beginnings of its candidates' texts."""
-    figures: dict[str, Any] = {"stage_ms": dict(recalled.stage_ms), "ranked": len(recalled.ranked)}
+    cascade = cascade_json(recalled)
+    figures: dict[str, Any] = {
+        "stage_ms": dict(recalled.stage_ms),
+        "ranked": len(recalled.ranked),
+        "answer_signals": dict(recalled.confidence.signals) or None,
+        "strategy": recalled.strategy,
+        "render": None if recalled.render is None else recalled.render.model_dump(mode="json"),
+        "cascade": None if cascade is None else cascade.model_dump(mode="json"),
+    }
     if (known := recalled.understood) is not None:
         figures["understood"] = understood(known)
         figures["zone"] = known.zone
@@ -69,15 +71,8 @@ def explained(recalled: Recalled) -> dict[str, Any]:
             "by_words": known.question.keyword_text,
             "named_speaker": known.named_speaker,
         }
-    figures |= {
-        "answer_signals": dict(recalled.confidence.signals) or None,
-        "strategy": recalled.strategy,
-        "render": None if recalled.render is None else recalled.render.model_dump(mode="json"),
-    }
-    if (cascade := cascade_json(recalled)) is not None:
-        figures["cascade"] = cascade.model_dump(mode="json")
     if recalled.result is None:
-        return _trace(figures, None)
+        return _trace(figures, None, {})
     in_order = [one for item in recalled.ranked for one in (item, *item.same)]
     others = left_out(recalled.result, {item.candidate.key for item in in_order})
     figures["not_listed"] = max(len(in_order) + len(others) - MOST_CANDIDATES, 0)
@@ -93,10 +88,9 @@ def explained_decision(decision: RecallDecisionV1) -> dict[str, Any]:
         "strategy": decision.strategy,
         "cascade": None if decision.cascade is None else decision.cascade.model_dump(mode="json"),
     }
-    sure = {one.id: one.confidence.model_dump(mode="json") for one in decision.selected if one.confidence}
-    return _trace(
-        figures, decision.candidates or (), {name: {"confidence": confidence} for name, confidence in sure.items()}
-    )
+    sure = [(one.id, one.confidence) for one in decision.selected if one.confidence]
+    known = {name: {"confidence": confidence.model_dump(mode="json")} for name, confidence in sure}
+    return _trace(figures, decision.candidates or (), known)
 
 
 def stats_of(decision: RecallDecisionV1) -> BundleStats:
@@ -117,30 +111,22 @@ def stats_of(decision: RecallDecisionV1) -> BundleStats:
     )
 
 
-def _trace(
-    figures: Json, candidates: Sequence[CandidateV1] | None, of_memories: Mapping[str, Json] | None = None
-) -> dict[str, Any]:
+def _trace(figures: Json, candidates: Sequence[CandidateV1] | None, known: Mapping[str, Json]) -> dict[str, Any]:
     trace = {name: value for name, value in figures.items() if value is not None}
     if candidates is not None:
-        trace["candidates"] = [_candidate(one, (of_memories or {}).get(one.id, {})) for one in candidates]
+        trace["candidates"] = [_candidate(one, known.get(one.id, {})) for one in candidates]
     return trace
 
 
 def _candidate(one: CandidateV1, known: Json) -> dict[str, Any]:
-    links = {name: link for name in ("succeeds", "ended_by") if (link := getattr(one, name)) is not None}
+    links: dict[str, Any] = one.model_dump(mode="json", include={"succeeds", "ended_by"}, exclude_none=True)
     scores = known.get("source_scores", {})
     return {
-        "id": one.id,
-        "place": one.place,
-        "kept": one.kept,
-        "fused": one.fused,
-        "led_by": one.led_by,
-        "score": one.score,
+        **one.model_dump(include={"id", "place", "kept", "fused", "led_by", "score", "layer"}),
         "parts": score_shares(one),
         "dropped": {"reason": one.dropped, "for": one.dropped_for} if one.dropped else None,
-        "layer": one.layer,
         "confidence": None,
-        **{name: link.model_dump(mode="json") for name, link in links.items()},
+        **links,
         **{name: value for name, value in known.items() if name != "source_scores"},
         # Ranks, and the sources' own scores where they are known.
         "sources": {name: {"rank": rank, **scores.get(name, {})} for name, rank in one.ranks.items()},
@@ -155,10 +141,17 @@ def _of_memories(recalled: Recalled) -> Mapping[str, Json]:
     told: dict[str, dict[str, Any]] = {}
     pairs = [(one, result.memories.get(one.key)) for one in result.pool]
     for candidate, memory in [*pairs, *((item.candidate, item.memory) for item in items)]:
-        if memory is not None:
-            told[memory.id] = more = _of_memory(candidate, memory)
-            if result.fusing is not None:
-                more["rrf_score"] = round(rrf_score(candidate, result.fusing), _DIGITS)
+        if memory is None:
+            continue
+        scores = {str(source): {"score": round(score, _DIGITS)} for source, score in candidate.scores.items()}
+        told[memory.id] = more = {
+            **{name: getattr(memory, name) for name in _OF_MEMORY},
+            "text": memory.best_text[:_TEXT_CHARS],
+            "statements": list(candidate.statements[:_STATEMENTS]),
+            "source_scores": scores,
+        }
+        if result.fusing is not None:
+            more["rrf_score"] = round(rrf_score(candidate, result.fusing), _DIGITS)
     for item in items:
         key, more = item.candidate.key, told[item.memory.id]
         if key in judged and "rerank" in item.parts:
@@ -166,18 +159,3 @@ def _of_memories(recalled: Recalled) -> Mapping[str, Json]:
         if (sure := confidences.get(key)) is not None:
             more["confidence"] = confidence_json(sure).model_dump(mode="json")
     return told
-
-
-def _of_memory(candidate: Candidate, memory: MemoryView) -> dict[str, Any]:
-    return {
-        "kind": memory.kind,
-        "speaker": memory.speaker,
-        "session_id": memory.session_id,
-        "ts": memory.ts,
-        "chatter": memory.chatter,
-        "text": memory.best_text[:_TEXT_CHARS],
-        "statements": list(candidate.statements[:_STATEMENTS]),
-        "source_scores": {
-            str(source): {"score": round(score, _DIGITS)} for source, score in candidate.scores.items()
-        },
-    }

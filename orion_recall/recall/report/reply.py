@@ -23,7 +23,7 @@ from orion_recall.contracts import (
 )
 from orion_recall.errors import ErrorKind
 from orion_recall.recall.bundle.lines import SelectedItem, source_ref
-from orion_recall.recall.report.decision import backend_counts, confidence_json, no_answer_json, source_stats
+from orion_recall.recall.report.decision import backend_counts, confidence_json, figures
 from orion_recall.recall.report.explain import explained
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import rounded_parts
@@ -40,25 +40,15 @@ def reply(
     extended = query.options is not None
     include = (query.options.include if query.options else None) or Include()
     items = [_item(item, recalled, extended=extended, include=include) for item in recalled.selection.items]
-    stats: dict[str, Any] = {
-        "backend_counts": backend_counts(recalled.reports),
-        "latency_ms": latency_ms if extended else whole_ms(latency_ms),
-        "profile": profile,
-    }
+    stats: dict[str, Any] = {"backend_counts": backend_counts(recalled.reports)}
     if extended:
-        stats |= {
-            "outcome": recalled.outcome,
-            "decision_id": decision_id,
-            "tokens": recalled.selection.tokens,
-            "dropped": dict(recalled.selection.dropped),
-            "sources": source_stats(recalled),
-            "confidence": recalled.confidence.overall,
-            "unsure": recalled.is_unsure,
-        }
+        stats = figures(recalled) | {"outcome": recalled.outcome, "decision_id": decision_id}
+    stats |= {"latency_ms": latency_ms if extended else whole_ms(latency_ms), "profile": profile}
+    if extended:
         if (probability := recalled.confidence.probability) is not None:
             stats["probability"] = probability
         if recalled.withheld is not None:
-            stats["no_answer"] = no_answer_json(recalled.withheld)
+            stats["no_answer"] = recalled.withheld
         if include.trace:
             stats["trace"] = recalled.redaction.json(explained(recalled), without=_IDS)
     attached: dict[str, Any] = {"entities": entities_of(recalled)} if include.entities else {}
@@ -67,9 +57,9 @@ def reply(
     if include.layers and recalled.cascade is not None:
         attached["layers"] = _by_layer(recalled)
     bundle = MemoryBundleV1(rendered=recalled.rendered, items=items, stats=BundleStats(**stats), **attached)
-    if extended and recalled.outcome == "failed":
-        return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
-    return RecallReplyV1(bundle=bundle)
+    if not extended or recalled.outcome != "failed":
+        return RecallReplyV1(bundle=bundle)
+    return RecallReplyV1(bundle=bundle, error=ErrorInfo(type="failed", message=why_failed(recalled.reports)))
 
 
 def error_reply(
@@ -85,11 +75,8 @@ def error_reply(
 
     It is written at once, without the models of a reply: under a flood there are many, and all in it is our own.
     """
-    stats: dict[str, Any] = {
-        "backend_counts": {},
-        "latency_ms": latency_ms if extended else whole_ms(latency_ms),
-        "profile": profile,
-    }
+    shown_ms = latency_ms if extended else whole_ms(latency_ms)
+    stats: dict[str, Any] = {"backend_counts": {}, "latency_ms": shown_ms, "profile": profile}
     told: dict[str, Any] = {"bundle": {"rendered": "", "items": [], "stats": stats}}
     if extended:
         stats["outcome"] = kind
