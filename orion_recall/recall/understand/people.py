@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from orion_recall.memory.extraction.sentences import Unit, read_sentences
+from orion_recall.memory.extraction.sentences import read_sentences
 from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import STOP_WORDS, content_words, without_possessive, words
 
@@ -31,8 +31,8 @@ TITLES: Mapping[str, str] = _SHORT_TITLES | {
 def asking_speaker(user: str | None, speakers: frozenset[str], callers: Sequence[str]) -> str | None:
     """The speaker that is meant by "I", as written; None when nobody knows.
 
-    `callers` has the speakers of users, as `user=speaker`. Else it is the speaker called as the user is, else the
-    one speaker with the user's first name, else the only speaker who is no assistant.
+    `callers` has speakers as `user=speaker`. Else it is the speaker called as the user is, else the one speaker
+    with the user's first name, else the only speaker who is no assistant.
     """
     if user is not None:
         given = dict(part.split("=", 1) for part in callers)
@@ -107,9 +107,8 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
     """The speakers whom the words name, as written, each with the words that name them.
 
     `said` are the folded words of `text`. A full name wins over the first name in it, a first name that several
-    bear names them all, "in Nelson" is a place, and a stop word ("Will", "The Doctor") names nobody alone. A first
-    name with another last name is somebody else: "Ana Brook" is not the speaker "Ana Miles". "Dr. Sato" is the
-    speaker "Dr. Hana Sato".
+    bear names them all, "in Nelson" is a place, a stop word ("Will") names nobody alone, "Ana Brook" is not the
+    speaker "Ana Miles", and "Dr. Sato" is the speaker "Dr. Hana Sato".
     """
     names, titled = by_first_name(speakers), _titled(speakers)
     asked = tuple(without_possessive(word) for word in said)
@@ -135,25 +134,20 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
 
 def _is_place(before: Sequence[str]) -> bool:
     """Whether a name after these words is a place's: "the course in Nelson", and not "I believe in Nelson"."""
-    return before[-1:] != () and before[-1] in _PLACE and before[0] not in _IN_PERSONS
+    return bool(before) and before[-1] in _PLACE and before[0] not in _IN_PERSONS
 
 
 def _has_other_last_name(text: str, name: Sequence[str], following: Sequence[str]) -> bool:
     """Whether the first name stands before a last name that is not the speaker's."""
     if len(name) < 2 or not following or following[0] in name[1:]:
         return False
-    parts = text.split()
     return any(
         second[0].isupper()  # of hardly any word, and the cheapest to see
         and first[-1].isalnum()
         and words(first) == [name[0]]
-        and _first_word(second) == following[0]
-        for first, second in pairwise(parts)
+        and without_possessive(next(iter(words(second)), "")) == following[0]
+        for first, second in pairwise(text.split())
     )
-
-
-def _first_word(part: str) -> str:
-    return without_possessive(next(iter(words(part)), ""))
 
 
 def without_names(text: str, names: Set[str]) -> str:
@@ -183,22 +177,17 @@ def entities(text: str, known: Collection[str] = ()) -> tuple[NamedEntity, ...]:
     in lower case.
     """
     folded = {name.casefold(): name for name in known}
-    quoted: dict[str, NamedEntity] = {}
-    capitalised: dict[str, NamedEntity] = {}
-    listed: dict[str, NamedEntity] = {}
-    for unit in _names(text[:_READ_CHARS], known):
-        if unit.quoted:
-            quoted.setdefault(unit.folded, NamedEntity(unit.text, "quoted"))
-        elif not unit.text.islower():
-            capitalised.setdefault(unit.folded, NamedEntity(unit.text, "capitalised"))
-        if unit.folded in folded:
-            listed.setdefault(unit.folded, NamedEntity(folded[unit.folded], "known"))
-    chosen = dict(quoted)
-    for name, one in (*capitalised.items(), *listed.items()):
-        chosen.setdefault(name, one)
+    found: dict[EntityKind, dict[str, str]] = {"quoted": {}, "capitalised": {}, "known": {}}
+    for sentence in read_sentences(text[:_READ_CHARS], known, headings=False):
+        for unit in sentence.units:
+            if unit.kind != "name":
+                continue
+            if unit.quoted or not unit.text.islower():
+                found["quoted" if unit.quoted else "capitalised"].setdefault(unit.folded, unit.text)
+            if unit.folded in folded:
+                found["known"].setdefault(unit.folded, folded[unit.folded])
+    chosen: dict[str, NamedEntity] = {}
+    for kind, names in found.items():
+        for name, written in names.items():
+            chosen.setdefault(name, NamedEntity(written, kind))
     return tuple(chosen.values())[:MOST_ENTITIES]
-
-
-def _names(text: str, known: Collection[str]) -> Iterator[Unit]:
-    for sentence in read_sentences(text, known, headings=False):
-        yield from (unit for unit in sentence.units if unit.kind == "name")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import NamedTuple
 
 from orion_recall.recall.understand.people import assistants, by_first_name, named_speakers, without_title
@@ -34,17 +35,16 @@ _EMPTY = frozenset("anything something things thing everything else there it thi
 _OF_SAYING = frozenset("yesterday today ago last this recently".split())
 _MOST_NAME_WORDS = 4
 _NO_NAME = SAYING | _ADVERBS
+_NO_NOUN = _EMPTY | NOUNS | _ASKING | STOP_WORDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaidBy:
-    """Whose words a question asks for.
+    """Whose words a question asks for: `name` as the question has it ("Ana", "I"), and the speakers as written.
 
-    `name` is as the question has it ("Ana", "I"), `speakers` are the speakers of that name as written: without one
-    the question is an ordinary one. `names` are the folded names by which a text may report what that person said.
-    `topic` are the words of what it was about, "" where the question names none. `intervals` are the times of which
-    it must have been said. `is_strict`: nothing but the words of that person answers ("What did Ana say about the
-    roof?"); else they are likelier to ("Which roof did Ana mention?").
+    `names` are the folded names by which a text may report what that person said, `topic` the words of what it was
+    about, `intervals` the times of which it must have been said. `is_strict`: nothing but the words of that person
+    answers ("What did Ana say about the roof?"); else they are likelier to ("Which roof did Ana mention?").
     """
 
     name: str
@@ -63,10 +63,8 @@ class _Subject(NamedTuple):
 
 
 def said_by(text: str, time: QuestionTime, *, speakers: frozenset[str], asker: str | None) -> SaidBy | None:
-    """What the first 400 characters ask of somebody's words; None when they ask for something else.
-
-    `asker` is the speaker that "I" means. A pronoun such as "she" is nobody here.
-    """
+    """What the first 400 characters ask of somebody's words; None when they ask for something else. `asker` is the
+    speaker that "I" means; a pronoun such as "she" is nobody here."""
     return _Reader(text[:_READ_CHARS], time, speakers, asker).read()
 
 
@@ -84,9 +82,7 @@ class _Reader:
                 found = self._verb_after(place + 1, BASE_FORMS if word in ("did", "does", "do") else SAID)
                 # "Who does Ana report to?" is nobody's words.
                 if found is not None and (asked is None or self.folded[asked] not in ("who", "whom")):
-                    subject, end = found
-                    before = [] if asked is None else self.folded[asked:place]
-                    return self._made(subject, end, before)
+                    return self._made(*found, [] if asked is None else self.folded[asked:place])
             else:
                 is_what = word in ("what", "whatever")
                 found = (self._verb_after(place + 1, SAID) if is_what else None) or self._noun(place)
@@ -98,41 +94,35 @@ class _Reader:
 
     def _verb_after(self, place: int, forms: frozenset[str]) -> tuple[_Subject, int] | None:
         """The subject that begins here, and where its verb of saying ends."""
-        subject = self._subject(place)
-        if subject is None:
+        if (subject := self._subject(place)) is None:
             return None
         at = subject.end
-        while at < len(self.folded) and self.folded[at] in _ADVERBS:
+        while self._word(at) in _ADVERBS:
             at += 1
-        if at >= len(self.folded):
-            return None
-        return (subject, at + 1) if self.folded[at] in forms else None
+        return (subject, at + 1) if self._word(at) in forms else None
+
+    def _word(self, at: int) -> str:
+        return self.folded[at] if at < len(self.folded) else ""
 
     def _noun(self, place: int) -> tuple[_Subject, int] | None:
         """ "Ana's advice on": a name with its possessive ending, and what somebody says."""
-        after = self.folded[place + 1] if place + 1 < len(self.folded) else ""
-        if after not in NOUNS or not self.folded[place].endswith("'s"):
+        if self._word(place + 1) not in NOUNS or not self.folded[place].endswith("'s"):
             return None
         first = place
         while first and self.tokens[first - 1][0].isupper() and self.folded[first - 1] not in _ASKING:
             first -= 1
-        bare = [*self.tokens[first:place], self.tokens[place][:-2]]
-        subject = self._named(bare, place + 1)
+        subject = self._named([*self.tokens[first:place], self.tokens[place][:-2]], place + 1)
         return None if subject is None else (subject, place + 2)
 
     def _subject(self, place: int) -> _Subject | None:
-        if place >= len(self.folded):
-            return None
-        word = self.folded[place]
+        word, after, mine = self._word(place), self._word(place + 1), assistants(self.speakers)
         if word in ("i", "we"):
             return None if self.asker is None else _of_speakers(self.tokens[place], (self.asker,), place + 1)
         if word == "you":
-            mine = assistants(self.speakers)
             return _of_speakers("the assistant", mine, place + 1) if mine and self.asker not in mine else None
         if word in _DETERMINERS:  # "the assistant"; any other role names nobody who is known
-            after = self.folded[place + 1] if place + 1 < len(self.folded) else ""
-            mine = assistants(self.speakers) if after in ("assistant", "bot", "chatbot", "ai") else ()
-            return _of_speakers(f"{word} {after}", mine, place + 2) if mine else None
+            is_mine = mine and after in ("assistant", "bot", "chatbot", "ai")
+            return _of_speakers(f"{word} {after}", mine, place + 2) if is_mine else None
         end = place
         while (
             end < len(self.tokens)
@@ -155,30 +145,26 @@ class _Reader:
         if not said or said[0] in STOP_WORDS | _ASKING:
             return None
         found = tuple(named_speakers(name, said, self.speakers))
-        names = {" ".join(without_title(said)), *(" ".join(without_title(words(speaker))) for speaker in found)}
-        if len(found) <= 1:  # of several with one first name, a text that tells it alone may mean another
-            names |= {without_title(words(speaker))[0] for speaker in found if self._is_only(speaker)}
-        return _Subject(name, found, tuple(sorted(names)), end) if found else None
-
-    def _is_only(self, speaker: str) -> bool:
-        return len(by_first_name(self.speakers)[without_title(words(speaker))[0]]) == 1
+        if not found:
+            return None
+        called = [without_title(words(speaker)) for speaker in found]
+        names = {" ".join(one) for one in (without_title(said), *called)}
+        first = called[0][0]  # of several with one first name, a text that tells it alone may mean another
+        if len(found) == len(by_first_name(self.speakers)[first]) == 1:
+            names.add(first)
+        return _Subject(name, found, tuple(sorted(names)), end)
 
     def _made(self, subject: _Subject, end: int, before: Sequence[str] = ()) -> SaidBy:
         """`before` are the words from the question word up to the auxiliary."""
         rest, is_about, intervals = self._rest(end)
-        noun = [word for word in before if word not in _EMPTY | NOUNS | _ASKING and word not in STOP_WORDS]
+        noun = [word for word in before if word not in _NO_NOUN]
         topic = " ".join([*noun, *rest])
         if not [word for word in content_words(topic) if word not in _EMPTY and word not in _ADVERBS]:
             topic = ""  # "What did Ana say last?"
         is_strict = (not before or before[0] in ("what", "what's")) and not noun and (not topic or is_about)
-        return SaidBy(
-            name=subject.name,
-            speakers=subject.speakers,
-            names=subject.names,
-            topic=topic,
-            intervals=intervals if is_strict else (),
-            is_strict=is_strict,
-        )
+        name, speakers, names, _ = subject
+        said = intervals if is_strict else ()
+        return SaidBy(name=name, speakers=speakers, names=names, topic=topic, intervals=said, is_strict=is_strict)
 
     def _rest(self, end: int) -> tuple[list[str], bool, tuple[Interval, ...]]:
         """The words of the topic, whether "about" or its like leads to them, and the times of saying.
@@ -186,7 +172,7 @@ class _Reader:
         "about the ferry on Monday": that Monday may be the ferry's; "yesterday", and whatever stands before
         "about", is the time of saying.
         """
-        spans = self._spans(end)
+        spans = self._spans()
         prepositions = [at for at in range(end, len(self.folded)) if self.folded[at] in _ABOUT]
         about = next((at for at in prepositions if not self._tells_time(at, spans)), None)
         skipped: set[int] = set()
@@ -207,8 +193,7 @@ class _Reader:
         if not kept:  # nothing but whom it was said to: a name, if not "me", tells more than nothing
             kept = [one for one in range(end, at) if self.folded[one] not in _ADDRESSEES | {"to"}]
             return [self.tokens[one] for one in kept], bool(kept), tuple(intervals)
-        while kept and self.folded[kept[0]] in _EMPTY:
-            kept = kept[1:]
+        kept = list(dropwhile(lambda one: self.folded[one] in _EMPTY, kept))
         is_about = kept[:1] == [about]
         return [self.tokens[one] for one in kept[is_about:]], is_about, tuple(intervals)
 
@@ -222,26 +207,22 @@ class _Reader:
         return self.tokens[at][0].isalnum() and self.folded[at] not in STOP_WORDS | _EMPTY | _LINKS
 
     def _tells_time(self, at: int, spans: Mapping[Interval, tuple[int, int]]) -> bool:
-        return any(first in (at, at + 1) for first, _ in spans.values()) or at in (
-            one for first, last in spans.values() for one in range(first, last)
-        )
+        return any(first in (at, at + 1) or first <= at < last for first, last in spans.values())
 
-    def _spans(self, end: int) -> dict[Interval, tuple[int, int]]:
+    def _spans(self) -> dict[Interval, tuple[int, int]]:
         found: dict[Interval, tuple[int, int]] = {}
         for interval in self.time.intervals:
             said = [token.casefold().replace("’", "'") for token in _TOKEN.findall(interval.words)]
-            places = [at for at in range(len(self.folded)) if said and self.folded[at : at + len(said)] == said]
-            if places:
-                found[interval] = (places[0], places[0] + len(said))
+            places = (at for at in range(len(self.folded)) if said and self.folded[at : at + len(said)] == said)
+            if (place := next(places, None)) is not None:
+                found[interval] = (place, place + len(said))
         return found
 
 
 def _is_of_saying(interval: Interval) -> bool:
     """Whether the words tell when something was said wherever they stand: yesterday, last week, since, ago."""
-    said = words(interval.words)
-    return interval.kind == "open" or not _OF_SAYING.isdisjoint(said)
+    return interval.kind == "open" or not _OF_SAYING.isdisjoint(words(interval.words))
 
 
 def _of_speakers(name: str, speakers: tuple[str, ...], end: int) -> _Subject:
-    names = {" ".join(words(speaker)) for speaker in speakers}
-    return _Subject(name, speakers, tuple(sorted(names)), end)
+    return _Subject(name, speakers, tuple(sorted({" ".join(words(speaker)) for speaker in speakers})), end)
