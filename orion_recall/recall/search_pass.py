@@ -20,24 +20,30 @@ from orion_recall.recall.candidates.fuse import (
     WITH_TEXT,
     Fusing,
     by_fused,
+    compared,
     decay_of,
     fuse,
+    fused_with_unindexed,
+    limited,
     newest_favoured,
     similarities_of,
+    with_told_times,
 )
-from orion_recall.recall.candidates.unindexed import compared, fused_with_unindexed, limited, with_told_times
 from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult, StageTimes
 from orion_recall.recall.ranking.model_scores import late_interaction, rerank, scaled
 from orion_recall.recall.ranking.score import facts_of, in_recap, reduced, score_candidates
-from orion_recall.recall.search.all_sources import MOST_KINDS, index_is_away, or_else, search_all
-from orion_recall.recall.search.follow_up import follow_up
-from orion_recall.recall.search.further_lists import (
+from orion_recall.recall.search.all_sources import (
+    MOST_KINDS,
     REPORTS_WEIGHT,
+    index_is_away,
+    or_else,
     reports_of_others,
     requests_of_speaker,
+    search_all,
     time_requests,
     with_further,
 )
+from orion_recall.recall.search.follow_up import follow_up
 from orion_recall.recall.search.period import (
     MOST_OF_PERIOD,
     is_answered,

@@ -13,7 +13,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.sections import Render
 from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.candidates.fetch import FindsPassages
-from orion_recall.recall.candidates.unindexed import ComparesTexts
+from orion_recall.recall.candidates.fuse import ComparesTexts
 from orion_recall.recall.cascade import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence
 from orion_recall.recall.pass_result import ModelReport, PassResult

@@ -4,27 +4,37 @@ Reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009): the sum of w / 
 a memory, ranks from 1, equal scores sharing a rank. Min-max fusion sums w * score, each list's scores stretched so
 that the first has 1, and 0 is as far below the last as hits are apart on average: the last of a hundred is worth
 next to nothing, the last of two a half. BM25 with decay sums w * score / first score; a factor of age is for the
-caller to multiply (`decay`). All are divided by the best value possible for the lists that answered, so
-that fused is in [0, 1].
+caller to multiply (`decay`). All are divided by the best value possible for the lists that answered.
+
+Unindexed candidates come from external stores, and from a timeline that is ahead of the index: only their own store
+can find them. They get cosine and late interaction from vectors of their text, told times from reading it, and a
+fused score on the scale of indexed memories.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from orion_recall.index.text_forms import dense_form_of_view
 from orion_recall.interfaces import MemoryReader
+from orion_recall.memory.extraction.light import find_times
 from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, read_of
+from orion_recall.recall.search.all_sources import or_else
 from orion_recall.scoring.candidates import Candidate, recency
-from orion_recall.values import Hit, MemoryView, SourceName, SourceReport
+from orion_recall.scoring.intervals import told_ranges
+from orion_recall.sources.text_vectors import Nearness
+from orion_recall.values import Hit, MemoryView, Question, SourceName, SourceReport, ToldTime
 
+Kept = Sequence[tuple[Candidate, MemoryView]]
 Method = Literal["rrf", "min_max", "bm25_decay"]
 
 _KEY, _KEY_AND_SCORE = itemgetter(0), itemgetter(0, 1)  # of a hit: quicker than names, and there are hundreds
@@ -136,21 +146,21 @@ def rrf_score(candidate: Candidate, by: Fusing) -> float:
     return sum(by.weights[source] / (by.k + rank) for source, rank in candidate.ranks.items())
 
 
-def fused_unindexed(
-    keys: Collection[int],
+def fused_with_unindexed(
+    kept: Kept,
+    keys: Set[int],
     cosines: Mapping[int, float],
-    indexed: Mapping[int, float],
     reports: Sequence[SourceReport],
+    within: Sequence[SourceReport],
     by: Fusing,
-    *,
-    within: Sequence[SourceReport] = (),
-) -> Mapping[int, float]:
-    """The fused scores, by key, of memories that the index does not hold: the mean over the lists that have them.
+) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates, best first, with cosines and fused scores of the unindexed ones, which have these keys.
 
-    A memory with a cosine counts as if it were in the dense list, at the place of that cosine. A memory without any
-    place in the dense list is left out: its score cannot be compared with the others. `indexed` are the fused
-    scores of indexed memories, which count the lists that missed them. The means are brought to their scale by the
-    average share that those scores are of their gain in the dense list."""
+    Their score is the mean over the lists that have them, brought to the scale of indexed memories, whose scores
+    count the lists that missed them: by the average share that those are of their gain in the dense list. One with
+    a cosine counts as if it were in the dense list at the place of that; one without any place there keeps its
+    score.
+    """
     lists = _lists(reports, within, by)
     dense = next((one for one in lists if one.source == "vector"), None)
     if dense is None:
@@ -166,20 +176,21 @@ def fused_unindexed(
         return {hit.key: gain(one, rank, hit.score) for hit, rank in zip(one.hits, one.ranks, strict=True)}
 
     of_dense, of_lists = gains_of(dense), [(one.weight, gains_of(one)) for one in lists]
-    own = [(score, of_dense[key]) for key, score in indexed.items() if key in of_dense]
+    own = [(one.fused, of_dense[one.key]) for one, _ in kept if one.key not in keys and one.key in of_dense]
     worth = sum(one for _, one in own)
     scale = min(1.0, sum(score for score, _ in own) / worth) if worth > 0 else 1.0
-    fused: dict[int, float] = {}
-    for key in keys:
+    for candidate, _ in kept:
+        key = candidate.key
+        if (cosine := cosines.get(key)) is not None:
+            candidate.scores["vector"] = cosine
+        if key not in keys or (cosine is None and key not in of_dense):
+            continue
         gains = [(weight, known[key]) for weight, known in of_lists if key in known]
-        if key not in of_dense:
-            if key not in cosines:
-                continue
-            rank = 1 + sum(hit.score > cosines[key] for hit in dense.hits)
-            gains.append((dense.weight, gain(dense, rank, cosines[key])))
+        if cosine is not None and key not in of_dense:
+            gains.append((dense.weight, gain(dense, 1 + sum(hit.score > cosine for hit in dense.hits), cosine)))
         possible = sum(weight for weight, _ in gains)
-        fused[key] = scale * sum(weight * one for weight, one in gains) / possible if possible > 0 else 0.0
-    return fused
+        candidate.fused = scale * sum(weight * one for weight, one in gains) / possible if possible > 0 else 0.0
+    return by_fused(kept)
 
 
 def _lists(reports: Sequence[SourceReport], within: Sequence[SourceReport], by: Fusing) -> list[_List]:
@@ -309,3 +320,79 @@ async def newest_favoured(
 def by_fused(kept: Iterable[tuple[Candidate, MemoryView]]) -> list[tuple[Candidate, MemoryView]]:
     """The candidates, best fused score first."""
     return sorted(kept, key=lambda one: (-round(one[0].fused, 9), one[0].key))
+
+
+MOST_COMPARED = 24
+"""Texts of one recall that are compared: the first of a source's list. About 0.2 s of a slow core when none of them
+is cached, a millisecond when all are."""
+MOST_READ = 24
+"""Texts of one recall that are read for told times: about a millisecond each when they are not cached."""
+_READ_CHARS = 1_000
+# To compare cached texts takes a millisecond; even a recall that is out of time waits this long for it.
+_COMPARING_S = 0.1
+
+
+class ComparesTexts(Protocol):
+    """Compares texts with a question: see `sources.text_vectors.TextVectors`."""
+
+    async def embed(self, texts: Sequence[str]) -> None: ...
+
+    async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]: ...
+
+
+def limited(
+    pool: Sequence[Candidate], limit: int, memories: Mapping[int, MemoryView], *, is_away: bool
+) -> Sequence[Candidate]:
+    """The pool up to the limit; beyond it what is to be kept, and unindexed candidates, which bring their text."""
+    if len(pool) <= limit:
+        return pool
+    beyond = (one for one in pool[limit:] if one.is_kept or (not is_away and one.key not in memories))
+    return [*pool[:limit], *beyond]
+
+
+async def compared(
+    unindexed: Kept, question: Question, by: ComparesTexts | None, *, wants_late: bool, timeout_s: float
+) -> tuple[Mapping[int, float], Mapping[int, float]]:
+    """Cosines and late interaction, by key, of the first unindexed candidates, as far as time allows.
+
+    A candidate of a dense search keeps its cosine; late interaction is made only with `wants_late`. Raises nothing.
+    """
+    lacking = [one for one in unindexed if wants_late or "vector" not in one[0].scores]
+    if by is None or not lacking or timeout_s <= 0:
+        return {}, {}
+    first = sorted(lacking, key=lambda one: min(one[0].ranks.values(), default=0))[:MOST_COMPARED]
+    texts = [dense_form_of_view(memory) for _, memory in first]
+    await or_else(by.embed(texts), None, timeout_s)
+    found = await or_else(by.nearness(question, texts), (), _COMPARING_S)
+    cosines: dict[int, float] = {}
+    late: dict[int, float] = {}
+    for (candidate, _), one in zip(first, found, strict=False):
+        if one is not None and "vector" not in candidate.scores:
+            cosines[candidate.key] = one.cosine
+        if one is not None and wants_late and one.late_interaction is not None:
+            late[candidate.key] = one.late_interaction
+    return cosines, late
+
+
+def with_told_times(
+    kept: Kept, memories: Mapping[int, MemoryView], question: Question
+) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
+    """The candidates, unindexed ones (not in `memories`) with the times that they tell; the keys of unread ones.
+
+    Nothing is read where the question is about no time that texts tell.
+    """
+    if not told_ranges(question.time, question.now):
+        return list(kept), frozenset()
+    lacking = [candidate.key for candidate, memory in kept if candidate.key not in memories and not memory.told]
+    read = frozenset(lacking[:MOST_READ])
+    return [
+        (candidate, memory._replace(told=_told(memory.text[:_READ_CHARS], memory.ts)))
+        if candidate.key in read
+        else (candidate, memory)
+        for candidate, memory in kept
+    ], frozenset(lacking) - read
+
+
+@lru_cache(maxsize=2_048)
+def _told(text: str, ts: float | None) -> tuple[ToldTime, ...]:
+    return tuple(ToldTime(one.since, one.until, one.weekly) for one in find_times(text, ts))

@@ -16,8 +16,7 @@ from orion_recall.errors import SourceError
 from orion_recall.interfaces import ChronologicalIndex
 from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.pass_result import Dropped, PassResult
-from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else
-from orion_recall.recall.search.further_lists import within
+from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else, within
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import READ_CHARS, Candidate
 from orion_recall.scoring.intervals import as_told, overlap, told_share, widened

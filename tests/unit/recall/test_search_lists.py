@@ -17,8 +17,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search import all_sources
-from orion_recall.recall.search.all_sources import FallbackSource, search_all
-from orion_recall.recall.search.further_lists import requests_of_speaker
+from orion_recall.recall.search.all_sources import FallbackSource, requests_of_speaker, search_all
 from orion_recall.recall.search.requests import narrowed, scope_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.said_by import SaidBy
