@@ -30,8 +30,15 @@ from orion_recall.recall.candidates.fuse import (
     with_told_times,
 )
 from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult, StageTimes
-from orion_recall.recall.ranking.model_scores import late_interaction, rerank, scaled
-from orion_recall.recall.ranking.score import facts_of, in_recap, reduced, score_candidates
+from orion_recall.recall.ranking.score import (
+    facts_of,
+    in_recap,
+    late_interaction,
+    reduced,
+    rerank,
+    scaled,
+    score_candidates,
+)
 from orion_recall.recall.search.all_sources import (
     MOST_KINDS,
     REPORTS_WEIGHT,
@@ -67,10 +74,8 @@ Memories = Mapping[int, MemoryView]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPass:
-    """One pass over the profile's sources in one scope; `run` it once.
-
-    `applied_position` is the tombstones' position from before the search.
-    """
+    """One pass over the profile's sources in one scope; `run` it once. `applied_position` is the tombstones'
+    position from before the search."""
 
     query: RecallQueryV1
     understood: Understanding
@@ -133,10 +138,8 @@ class SearchPass:
         unindexed_keys = frozenset([candidate.key for candidate, _ in unindexed])
         if unindexed:
             # Without late interaction of indexed memories there is nothing to compare its scores with.
-            wants_late, time_s = late is not None and late.status in ("ok", "empty"), self.source_left_s
-            cosines, near = await compared(
-                unindexed, question, sources.texts, wants_late=wants_late, timeout_s=time_s
-            )
+            wants, time_s = late is not None and late.status in ("ok", "empty"), self.source_left_s
+            cosines, near = await compared(unindexed, question, sources.texts, wants_late=wants, timeout_s=time_s)
             kept = fused_with_unindexed(kept, unindexed_keys, cosines, reports, within, fusing)
             if late is not None and near:
                 closeness = {**closeness, **near}

@@ -39,15 +39,11 @@ Method = Literal["rrf", "min_max", "bm25_decay"]
 
 _KEY, _KEY_AND_SCORE = itemgetter(0), itemgetter(0, 1)  # of a hit: quicker than names, and there are hundreds
 _SECOND = itemgetter(1)
-
 WITH_TEXT = 16
-"""So many first hits of each list become candidates if they bring a memory with them, whatever their fused score:
-the index may not hold them, and then no other list could."""
-
-
+"""So many first hits of each list become candidates if they bring a memory with them: the index may not hold
+them."""
 WITHIN = 16
-"""So many first hits of each further list are candidates, whatever their fused score: nothing of a time that the
-question names need be among the best of all times."""
+"""So many first hits of each further list are candidates: nothing of a named time need be among the best of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +60,8 @@ class Fusing:
 class _List(NamedTuple):
     """One list with hits: its weight, its source, and in columns the hits and their ranks.
 
-    Of a memory that a source gave twice the better hit is there. A score of `zero` adds nothing; where it is the
-    first's score, each of them counts as the first. `is_more`: it is a source's list of a further kind; no memory
-    is in two of those, and together they weigh as one.
+    A score of `zero` adds nothing; where it is the first's score, each of them counts as the first. `is_more`: it
+    is a source's list of a further kind; no memory is in two of those, and together they weigh as one.
     """
 
     weight: float
@@ -116,8 +111,9 @@ def fuse(
     # Objects are made only for candidates: most hits of a deep search become none.
     best = _best(fused, len(fused) if limit is None else limit)
     kept = {hit.key for report in within for hit in report.hits[:WITHIN]}
-    if len(best) < len(fused) and (further := kept | _bringing(lists, with_text)):
-        best += _in_order([(fused[key], key) for key in further.difference(best)])
+    if len(best) < len(fused):
+        bringing = {hit.key for one in lists for hit in islice(one.hits, with_text) if hit.read is not None}
+        best += _in_order([(fused[key], key) for key in (kept | bringing).difference(best)])
     whole = possible if possible > 0 else math.inf
     pool = {
         key: Candidate(key=key, fused=fused[key] / whole, ranks={}, scores={}, is_kept=key in kept) for key in best
@@ -127,12 +123,10 @@ def fuse(
 
 
 def _best(fused: Mapping[int, float], limit: int) -> list[int]:
-    if len(fused) <= limit:
-        return _in_order([(score, key) for key, score in fused.items()])
     if limit <= 0:
         return []
     # Numbers alone sort quickly. What is equal to the last one after rounding must be ordered with it.
-    least = sorted(fused.values(), reverse=True)[limit - 1] - 1e-8
+    least = sorted(fused.values(), reverse=True)[limit - 1] - 1e-8 if len(fused) > limit else -math.inf
     return _in_order([(score, key) for key, score in fused.items() if score >= least])[:limit]
 
 
@@ -223,10 +217,6 @@ def _zero(hits: Sequence[Hit], method: Method) -> float:
     return min(0.0, last) if method == "bm25_decay" else last - (first - last) / max(1, len(hits) - 1)
 
 
-def _bringing(lists: Sequence[_List], first: int) -> frozenset[int]:
-    return frozenset(hit.key for one in lists for hit in islice(one.hits, first) if hit.read is not None)
-
-
 def _ranks(hits: Sequence[Hit]) -> Sequence[int]:
     """The rank of each hit, from 1; equal scores share one."""
     if len({hit[1] for hit in hits}) == len(hits):
@@ -301,15 +291,11 @@ async def newest_favoured(
     *,
     is_away: bool = False,
 ) -> Sequence[Candidate]:
-    """The candidates in the order of their decayed scores, `most` at most.
-
-    Their memories are read for that. Scores stay as they are. Candidates that cannot be read come last.
-    """
+    """The candidates in the order of their decayed scores, `most` at most. Their memories are read for that; scores
+    stay as they are. Candidates that cannot be read come last."""
     memories = await fetch(keys_to_fetch(pool, is_away=is_away), readers, timeout_s=timeout_s)
-    scores = dict.fromkeys((candidate.key for candidate in pool), 0.0)
-    for candidate in pool:
-        if (memory := memories.get(candidate.key) or read_of(candidate)) is not None:
-            scores[candidate.key] = candidate.fused * decay(memory)
+    known = [(one, memories.get(one.key) or read_of(one)) for one in pool]
+    scores = {one.key: 0.0 if memory is None else one.fused * decay(memory) for one, memory in known}
     ordered = sorted(pool, key=lambda one: (-round(scores[one.key], 9), one.key))
     if is_away:
         return ordered[:most]
@@ -323,8 +309,7 @@ def by_fused(kept: Iterable[tuple[Candidate, MemoryView]]) -> list[tuple[Candida
 
 
 MOST_COMPARED = 24
-"""Texts of one recall that are compared: the first of a source's list. About 0.2 s of a slow core when none of them
-is cached, a millisecond when all are."""
+"""Texts of one recall that are compared, the first of a source's list: 0.2 s of a slow core when none is cached."""
 MOST_READ = 24
 """Texts of one recall that are read for told times: about a millisecond each when they are not cached."""
 _READ_CHARS = 1_000
@@ -353,10 +338,8 @@ def limited(
 async def compared(
     unindexed: Kept, question: Question, by: ComparesTexts | None, *, wants_late: bool, timeout_s: float
 ) -> tuple[Mapping[int, float], Mapping[int, float]]:
-    """Cosines and late interaction, by key, of the first unindexed candidates, as far as time allows.
-
-    A candidate of a dense search keeps its cosine; late interaction is made only with `wants_late`. Raises nothing.
-    """
+    """Cosines and late interaction, by key, of the first unindexed candidates, as far as time allows. One of a
+    dense search keeps its cosine. Raises nothing."""
     lacking = [one for one in unindexed if wants_late or "vector" not in one[0].scores]
     if by is None or not lacking or timeout_s <= 0:
         return {}, {}
