@@ -11,7 +11,7 @@ from rich.text import Text
 
 from orion_recall.cli.output import Table, console, counted, heading, pairs, table, visible
 from orion_recall.contracts import BundleStats
-from orion_recall.recall.report.explain import apportioned
+from orion_recall.recall.report.reply import apportioned
 from orion_recall.recall.report.sentences import (
     NOT_ASKED,
     dropped_words,

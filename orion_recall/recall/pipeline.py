@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.foreground import CUT_BY_CALLER
@@ -27,12 +26,12 @@ from orion_recall.recall.confidence.answer import (
     asks_nothing,
     confidences,
 )
-from orion_recall.recall.pass_result import StageTimes
+from orion_recall.recall.pass_result import PassResult, StageTimes
 from orion_recall.recall.ranking.score import with_instructing
 from orion_recall.recall.search.all_sources import SILENT, or_else
-from orion_recall.recall.search.period import is_of_period
-from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of, shown_of
-from orion_recall.recall.search_pass import search_tries
+from orion_recall.recall.search.period import is_answered, is_of_period, tries
+from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, caps_of, scope_of, shown_of
+from orion_recall.recall.search_pass import SearchPass
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import understand, zone_of
 from orion_recall.text.normal import memory_key
@@ -85,7 +84,29 @@ async def recall(
     if (why_not := asks_nothing(query, understood, profile)) is not None:
         return replace(nothing, understood=understood, strategy=strategy, withheld=why_not)
 
-    searched = partial(search_tries, query, understood, sources, applied_position=applied_position, full_s=full_s)
+    async def searched(
+        profile: Profile, scope: Scope, *, timeout_s: float, stages: StageTimes, given: PassResult | None = None
+    ) -> PassResult:
+        """The result of the first reading of the question that finds something, else of the last one."""
+        limits = TimeLimits(pass_s=timeout_s, full_s=full_s, own_s=profile.source_timeout_ms / 1000)
+        found: PassResult | None = None
+        for asked, its_scope in await tries(understood, scope, sources.chronological, own_session=query.session_id):
+            one = SearchPass(
+                query=query,
+                understood=asked,
+                profile=profile,
+                scope=its_scope,
+                sources=sources,
+                applied_position=applied_position,
+                limits=limits,
+                stages=stages,
+            )
+            found = await one.run(given)
+            if is_answered(found):
+                break
+        assert found is not None  # there is always a first try
+        return found
+
     cascade: CascadeRun | None = None
     limits = limits_of(profile, options, scope, query.session_id, query_class)
     if limits is not None and not is_of_period(understood):  # a period is listed as a whole

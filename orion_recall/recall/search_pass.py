@@ -53,11 +53,9 @@ from orion_recall.recall.search.all_sources import (
 from orion_recall.recall.search.follow_up import follow_up
 from orion_recall.recall.search.period import (
     MOST_OF_PERIOD,
-    is_answered,
     is_of_period,
     keys_of_period,
     of_period,
-    tries,
     with_listed,
 )
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, requests_of
@@ -298,40 +296,3 @@ class SearchPass:
         )
         self.stages.done("rerank")
         return judged
-
-
-async def search_tries(
-    query: RecallQueryV1,
-    understood: Understanding,
-    sources: Sources,
-    profile: Profile,
-    scope: Scope,
-    *,
-    applied_position: float,
-    full_s: float,
-    stages: StageTimes,
-    timeout_s: float,
-    given: PassResult | None = None,
-) -> PassResult:
-    """The result of the first reading of a question that finds something, else of the last one.
-
-    `full_s` is the time of a query whose caller sets no shorter one.
-    """
-    limits = TimeLimits(pass_s=timeout_s, full_s=full_s, own_s=profile.source_timeout_ms / 1000)
-    result: PassResult | None = None
-    for asked, its_scope in await tries(understood, scope, sources.chronological, own_session=query.session_id):
-        one = SearchPass(
-            query=query,
-            understood=asked,
-            profile=profile,
-            scope=its_scope,
-            sources=sources,
-            applied_position=applied_position,
-            limits=limits,
-            stages=stages,
-        )
-        result = await one.run(given)
-        if is_answered(result):
-            break
-    assert result is not None  # there is always a first try
-    return result

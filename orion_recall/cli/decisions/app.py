@@ -38,7 +38,7 @@ from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.run import AsOf, as_of_decision
 from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.postgres.pool import Pool
-from orion_recall.recall.report.explain import stats_of
+from orion_recall.recall.report.reply import stats_of
 from orion_recall.recall.report.sentences import ended_words, trigger_words, why_not_sentence
 from orion_recall.serving.explain import decision_named, explain_decision, why_not
 from orion_recall.settings import Settings

@@ -12,8 +12,8 @@ from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import read_of
 from orion_recall.recall.pass_result import Dropped, Pairs
 from orion_recall.recall.search.period import in_period, is_of_period
+from orion_recall.recall.understand.people import SaidBy
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
 from orion_recall.text.normal import normal_form

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from orion_recall.errors import ModelError, PartialSourceError, SourceError, TransientSourceError
 from orion_recall.interfaces import Source, answers_for
 from orion_recall.profile.sections import TimeInQuestions
-from orion_recall.recall.understand.said_by import SaidBy
+from orion_recall.recall.understand.people import SaidBy
 from orion_recall.scoring.intervals import WIDENED_S, told_ranges
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.tasks import Waited, in_time, noticed

@@ -15,14 +15,15 @@ from orion_recall.recall.understand.chains import asks_who, chains, walks
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
 from orion_recall.recall.understand.people import (
     NamedEntity,
+    SaidBy,
     asking_speaker,
     entities,
     is_first_person,
     name_words,
     named_speakers,
+    said_by,
     without_names,
 )
-from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.shape import (
     asks_for_list,
     asks_what_is_ahead,

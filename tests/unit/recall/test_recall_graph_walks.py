@@ -20,7 +20,7 @@ from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.explain import explained
+from orion_recall.recall.report.reply import explained
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.sources.graph import RdfSource
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource

@@ -19,8 +19,7 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.decision import RequestFacts, decision
-from orion_recall.recall.report.explain import explained
-from orion_recall.recall.report.reply import reply
+from orion_recall.recall.report.reply import explained, reply
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.sources.graph import NamesByMeaning, RdfSource
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
