@@ -283,10 +283,8 @@ async def _pooled(
     *,
     timeout_s: float,
 ) -> Mapping[int, ScoredCandidate]:
-    """The items of all layers ranked as one pool, by key, where their score counts and there is something to merge.
-
-    A layer's own scores are relative to its best: those of two layers could not be compared.
-    """
+    """The items of all layers ranked as one pool, by key, where their score counts and there is something to merge:
+    a layer's own scores are relative to its best."""
     are_several = sum(bool(member.items) for member in members.values()) > 1
     if not (limits.cascade.merge.weights["score"] > 0 and are_several) or timeout_s < _LEAST_S:
         return {}

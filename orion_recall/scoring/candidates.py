@@ -13,10 +13,8 @@ from orion_recall.values import NO_TIME, LedBy, MemoryView, QuestionTime, Source
 @dataclass(slots=True, kw_only=True)
 class Candidate:
     """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score.
-
-    `source_ref` is what the best source's hit says of where it is from. `is_kept`: it is ranked in full, however
-    many candidates have a better fused score.
-    """
+    `is_kept`: it is ranked in full, however many have a better one. `source_ref` is what the best source's hit
+    says."""
 
     key: int
     fused: float = 0.0
@@ -32,10 +30,8 @@ class Candidate:
 
 
 class PartsInColumns(Mapping[str, float]):
-    """The parts of one candidate by name, read from the columns of all; a part that it does not have is left out.
-
-    Few candidates are asked for theirs: a dictionary for each would cost as much as to score them.
-    """
+    """The parts of one candidate by name, read from the columns of all. Few candidates are asked for theirs: a
+    dictionary for each would cost as much as to score them."""
 
     def __init__(self, columns: Mapping[str, Sequence[float | None]], place: int) -> None:
         self._columns, self._place = columns, place

@@ -37,10 +37,8 @@ def overlaps(
 
 
 def proximity(intervals: Sequence[Interval], start: float | None, until: float | None = None) -> float | None:
-    """1 for a memory that overlaps one of the intervals; half as much with each further length of it away.
-
-    None for an undated memory. An interval counts as a day at least, one without beginning or end as thirty.
-    """
+    """1 for a memory that overlaps one of the intervals; half as much with each further length of it away, which is
+    a day at least, thirty for an open one. None for an undated memory."""
     if start is None:
         return None
     end = start if until is None or until < start else until
@@ -101,17 +99,14 @@ def told_ranges(time: QuestionTime, now: float) -> tuple[TimeRange, ...]:
 
 
 def as_told(ranges: Iterable[TimeRange], zone: tzinfo) -> tuple[TimeRange, ...]:
-    """The intervals with their days and clock times of the zone in UTC, as told times have them.
-
-    A text names no zone: "this week", said in Lima, ends with Lima's Sunday and not five hours before.
-    """
+    """The intervals with their days and clock times of the zone in UTC, as told times have them: a text names no
+    zone, and "this week", said in Lima, ends with Lima's Sunday."""
     if zone is UTC:
         return tuple(ranges)
     return tuple((_at_same_clock(since, zone), _at_same_clock(until, zone)) for since, until in ranges)
 
 
 def _at_same_clock(moment: float | None, zone: tzinfo) -> float | None:
-    """The moment of UTC at which clocks there show what those of the zone show at the given one."""
     if moment is None:
         return None
     try:

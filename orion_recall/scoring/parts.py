@@ -49,7 +49,7 @@ class PartInputs:
     cosines: Column
     farthest: float | None
 
-    def known(self, column: Column, unknown: Unknown = lambda *_: True) -> Column:
+    def known(self, column: Column, unknown: Unknown = lambda _, __, ___: True) -> Column:
         """The column, with None for unindexed memories where the part is not known."""
         if not (unindexed := self.facts.unindexed):
             return column

@@ -92,9 +92,8 @@ def fuse(
 ) -> list[Candidate]:
     """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
 
-    After these come the first `WITHIN` hits of each further list (`within`), and further hits that bring a memory
-    with them and are among the first `with_text` of a list. `best_source` is the source that ranked it best (the
-    heavier one on a tie, then the first by name).
+    After these come the first `WITHIN` hits of each further list (`within`), and of the first `with_text` of a list
+    those that bring a memory. `best_source` ranked it best: the heavier one on a tie, then the first by name.
     """
     lists, method, k = _lists(reports, within, by), by.method, by.k
     possible = 0.0
@@ -209,10 +208,8 @@ def _lists(reports: Sequence[SourceReport], within: Sequence[SourceReport], by: 
 
 
 def _zero(hits: Sequence[Hit], method: Method) -> float:
-    """The score that adds nothing: as far below the last score as the scores are apart on average.
-
-    Where scores are multiplied by a decay, that is 0, or the last one if it is below 0.
-    """
+    """The score that adds nothing: as far below the last score as the scores are apart on average; where scores are
+    multiplied by a decay, 0, or the last one if it is below 0."""
     first, last = hits[0].score, hits[-1].score
     return min(0.0, last) if method == "bm25_decay" else last - (first - last) / max(1, len(hits) - 1)
 
@@ -360,10 +357,7 @@ async def compared(
 def with_told_times(
     kept: Kept, memories: Mapping[int, MemoryView], question: Question
 ) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
-    """The candidates, unindexed ones (not in `memories`) with the times that they tell; the keys of unread ones.
-
-    Nothing is read where the question is about no time that texts tell.
-    """
+    """The candidates, unindexed ones (not in `memories`) with the times that they tell; the keys of unread ones."""
     if not told_ranges(question.time, question.now):
         return list(kept), frozenset()
     lacking = [candidate.key for candidate, memory in kept if candidate.key not in memories and not memory.told]

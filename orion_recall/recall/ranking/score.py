@@ -25,7 +25,6 @@ from orion_recall.profile.sections import section_values
 from orion_recall.recall.bundle.lines import body
 from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult
 from orion_recall.recall.successors import without_superseded
-from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import (
     READ_CHARS,
     Candidate,
@@ -37,7 +36,7 @@ from orion_recall.scoring.candidates import (
 from orion_recall.scoring.parts import part_columns
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.inert import instructs_reader
-from orion_recall.text.normal import content_words, is_question, stems
+from orion_recall.text.normal import is_question
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import MemoryView, Question, ReaderInstructions, SourceStatus
 
@@ -135,38 +134,6 @@ def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
         total += share * value
         weight += share
     return round(total / weight, 6) if weight > 0 else 0.0
-
-
-def facts_of(
-    understood: Understanding,
-    *,
-    similarities: Mapping[int, float],
-    late: Mapping[int, float],
-    followed: Mapping[str, Mapping[int, float]],
-    unindexed: frozenset[int],
-    told_unknown: frozenset[int],
-    evidence: Mapping[int, float],
-) -> QueryFacts:
-    """The facts that the question itself gives, and those of its searches: see `QueryFacts`."""
-    question = understood.question
-    return QueryFacts(
-        now=question.now,
-        named_speaker=understood.named_speaker,
-        asker=understood.asker if understood.is_first_person else None,
-        is_own=understood.is_first_person
-        and (understood.said_by is None or understood.asker in understood.said_by.speakers),
-        time=question.time,
-        session_id=question.session_id,
-        terms=stems(content_words(question.text)),
-        identifiers=stems(understood.identifiers),
-        entities=tuple([entity.name for entity in understood.entities]),
-        similarities=similarities,
-        late=late,
-        followed=followed,
-        unindexed=unindexed,
-        told_unknown=told_unknown,
-        evidence=evidence,
-    )
 
 
 class FindsEvidence(Protocol):

@@ -45,15 +45,16 @@ class KeptText:
 
     def query(self, text: str) -> str:
         """The text, cut; or its hash; or "". A text that is not there has no hash."""
-        if self.mode == "full":
-            return self.redaction.text(text[:QUERY_CHARS])
-        return self._hash(text) if self.mode == "hash" and text else ""
+        return self.intent(text[:QUERY_CHARS] if self.is_full else text) or ""
 
     def intent(self, text: str | None) -> str | None:
-        """The same for the words that came along with the query."""
-        if self.mode == "full" or not text:
-            return self.redaction.optional(text) if self.mode == "full" else text
-        return self._hash(text) if self.mode == "hash" else None
+        """The same, whole, for the words that came along with the query."""
+        if self.is_full:
+            return self.redaction.optional(text)
+        if self.mode == "none" or not text:
+            return "" if text == "" else None
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), key=self.key, digest_size=_DIGEST_BYTES)
+        return f"blake2b:{digest.hexdigest()}"
 
     def keeps(self, text: str | None) -> bool:
         """Whether nothing in a text is redacted."""
@@ -65,10 +66,6 @@ class KeptText:
             return self.redaction.text(str(error))
         return error.without_values
 
-    def _hash(self, text: str) -> str:
-        digest = hashlib.blake2b(text.encode("utf-8", "replace"), key=self.key, digest_size=_DIGEST_BYTES)
-        return f"blake2b:{digest.hexdigest()}"
-
 
 # Times are no numbers of telephones, and whose memories are searched is told in other columns as it is.
 _NO_TEXT = frozenset(
@@ -77,10 +74,8 @@ _NO_TEXT = frozenset(
 
 
 def asked(query: RecallQueryV1, recalled: Recalled | None, kept_text: KeptText) -> tuple[dict[str, Any], bool]:
-    """What was asked as JSON, and whether all of it is there: words may be redacted, or not kept at all.
-
-    Without a recall only what the message says.
-    """
+    """What was asked as JSON, and whether all of it is there: words may be redacted, or not kept at all. Without a
+    recall only what the message says."""
     options = query.options
     given = {} if options is None else options.model_dump(mode="json", exclude_defaults=True, exclude={"tenant"})
     told: dict[str, Any] = {"options": given}
@@ -109,9 +104,8 @@ def scope_name(scope: Scope) -> str:
 
 def _without_words(told: dict[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in told.items() if name != "lane"}
-    for name, word in (("options", "tags"), ("turn", "active_turn_text"), ("scope", "tags")):
-        if name in found:
-            found[name] = {key: value for key, value in found[name].items() if key != word}
+    for name in found.keys() & {"options", "turn", "scope"}:
+        found[name] = {key: one for key, one in found[name].items() if key not in ("tags", "active_turn_text")}
     return found
 
 

@@ -42,9 +42,7 @@ from orion_recall.when.times import session_words
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
     """Facts of a query that are known before it is answered; `query` is None when it could not be read.
-
-    `candidates` is how many of them its decision keeps.
-    """
+    `candidates` is how many of them its decision keeps."""
 
     decision_id: str
     corr_id: str
@@ -91,9 +89,7 @@ def decision(
     kept_text: KeptText = _FULL_TEXT,
 ) -> RecallDecisionV1:
     """One decision, of now by default. `latency_ms` is rounded in its own field, exact in `stage_ms` under `total`.
-
-    Of an unreadable query those fields are kept that were text, in the form that `kept_text` gives.
-    """
+    Of an unreadable query those fields are kept that were text, in the form that `kept_text` gives."""
     query = facts.query
     sent: dict[str, Any] = {name: getattr(query, name) if query else facts.raw.get(name) for name in _OF_QUERY}
     fragment = query.fragment if query else facts.raw.get("fragment")
@@ -250,9 +246,7 @@ def left_out(result: PassResult, ranked: set[int]) -> list[LeftOut]:
 
 def succession(link: SuccessionLink | None) -> SuccessionV1 | None:
     """A succession that moved, marked or dropped an item, as decision and trace have it."""
-    if link is None:
-        return None
-    return SuccessionV1(id=link.id, reason=link.reason, evidence=list(link.evidence))
+    return link and SuccessionV1(id=link.id, reason=link.reason, evidence=list(link.evidence))
 
 
 def cascade_json(recalled: Recalled) -> CascadeV1 | None:

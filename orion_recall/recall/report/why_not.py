@@ -89,7 +89,7 @@ def lost_as_candidate(
         facts = decision.no_answer.model_dump(mode="json", exclude={"near_misses"}) if decision.no_answer else {}
         return _by_score(lost, facts.get("value"), facts.get("minimum"), facts)
     if lost.stage == "score":
-        least = None if limits is None else limits.min_score
+        least = limits and limits.min_score
         return _by_score(lost, one.score, least, {"score": one.score, "minimum": least})
     if lost.stage == "cap":
         return _capped(lost, one, candidates)
@@ -106,10 +106,8 @@ def lost_as_candidate(
 def lost_in_search(
     decision: RecallDecisionV1, again: RecallDecisionV1, memory_id: str, limits: Limits, fate: Fate, *, data: str
 ) -> WhyNot | None:
-    """What asking again says of a memory that the decision does not name; None where no list has it at all.
-
-    `data` names the data on which it was asked again.
-    """
+    """What asking again, on this `data`, says of a memory that the decision does not name; None where no list has
+    it."""
     silent, still = _silent(decision.sources), _silent(again.sources)
     found_by = sorted(fate.ranks or fate.deep_ranks)
     named = lost_as_candidate(again, memory_id, limits, fate)
@@ -241,11 +239,10 @@ def _not_asked_for(decision: RecallDecisionV1, memory: MemoryFacts) -> WhyNot | 
     at, since, until = memory.at, options.since, options.until
     if at is None:
         return WhyNot(stage="time", code="undated") if since or until else None
-    for code, bound, is_lost in (
-        ("after_as_of", options.as_of, options.as_of is not None and at > options.as_of),
-        ("after_until", until, until is not None and at >= until),
-        ("before_since", since, since is not None and at < since),
-    ):
-        if bound is not None and is_lost:
-            return _by_seconds(WhyNot(stage="time", code=code), at, bound)
+    if options.as_of is not None and at > options.as_of:
+        return _by_seconds(WhyNot(stage="time", code="after_as_of"), at, options.as_of)
+    if until is not None and at >= until:
+        return _by_seconds(WhyNot(stage="time", code="after_until"), at, until)
+    if since is not None and at < since:
+        return _by_seconds(WhyNot(stage="time", code="before_since"), at, since)
     return None

@@ -257,10 +257,8 @@ REPORTS_WEIGHT = 0.5
 
 
 class Further(NamedTuple):
-    """A further request to the sources of the index. `is_flat`: every hit is worth the same.
-
-    `of_others`: its list counts although the first search of its source failed, such as for want of a filter.
-    """
+    """A further request to the index. `is_flat`: every hit is worth the same. `of_others`: its list counts although
+    the first search of its source failed, such as for want of a filter."""
 
     request: SearchRequest
     is_flat: bool = False
@@ -303,10 +301,7 @@ async def with_further(
     *,
     timeout_s: float,
 ) -> tuple[list[SourceReport], list[SourceReport]]:
-    """The reports of the search, and those of the further requests to the index; all are searched at once.
-
-    A list that does not come in time is left out.
-    """
+    """The reports of the search, and those of the further requests to the index that come in time; all at once."""
     until = time.perf_counter() + timeout_s
     names: list[SourceName] = [name for name in INDEX_SOURCES if name in sources and name in requests]
     lists: list[tuple[SourceName, Further, asyncio.Task[Sequence[Hit]]]] = [

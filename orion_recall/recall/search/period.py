@@ -161,9 +161,8 @@ async def session_at(
 ) -> str | None:
     """The session at a place by its first turn in the whole scope: from 1 on, or from -1 (the last) back; `without`
     has no place. None where there are fewer sessions, or the index does not answer."""
-    newest_first, wanted = place < 0, abs(place)
     seen: dict[str, None] = {} if without is None else {without: None}
-    wanted += len(seen)
+    newest_first, wanted = place < 0, abs(place) + len(seen)
     try:
         for _ in range(_MOST_PAGES):
             page = await index.in_time_order(scope, _PAGE, newest_first=newest_first, without_sessions=tuple(seen))

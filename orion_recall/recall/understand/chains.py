@@ -65,11 +65,8 @@ def walks(
     time: QuestionTime,
     asker: str | None = None,
 ) -> tuple[Chain, ...]:
-    """The walks of these kinds that the text asks for, in the order in which they are tried.
-
-    `named` are the names in the text, quoted ones first; `asker` is the one who asks. A seed "" stands for what the
-    graph knows of the text's words.
-    """
+    """The walks of these kinds that the text asks for, in the order in which they are tried. A seed "" stands for
+    what the graph knows of the text's words."""
     found: list[Chain] = []
     if "who" in kinds and (name := asker if _WHO_AM_I.match(text) else asks_who(text)) is not None:
         found.append(Chain(seed=name, via=(), words=f"who is {name}", asks="who"))
@@ -143,10 +140,8 @@ class _Word(NamedTuple):
 
 @lru_cache(maxsize=256)
 def chains(text: str, asker: str | None = None) -> tuple[Chain, ...]:
-    """The readings of the first possessive chain of the text, longest first; none when there is no chain.
-
-    `asker` is the speaker that "my" means. Of a chain that begins with "my", the first word is one for a relation.
-    """
+    """The readings of the first possessive chain of the text, longest first. `asker` is the speaker that "my"
+    means: of a chain that begins with it, the first word is one for a relation."""
     tokens = [_word(token) for token in _TOKEN.findall(text[:_CHAIN_CHARS])]
     start = 0
     while start < len(tokens):
@@ -215,10 +210,8 @@ def _verb_before(tokens: Sequence[_Word], first: int) -> tuple[list[str], int]:
 def _vias(
     steps: Sequence[str], rest: Sequence[str], outer: Sequence[str], *, possessive: bool
 ) -> list[tuple[str, ...]]:
-    """The ways to read it, longest first: after "Ana's sister" a "work" is a step, or half a name, or nothing.
-
-    A step is only left out at the end: what is said of Ana is nothing that was asked of her sister.
-    """
+    """The ways to read it, longest first: after "Ana's sister" a "work" is a step, or half a name, or nothing. A
+    step is only left out at the end."""
     if not possessive:  # "the sister of Ana", and perhaps a verb after it
         return [(*outer, *rest[:1]), tuple(outer)]
     if not rest:
