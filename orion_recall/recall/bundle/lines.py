@@ -81,10 +81,8 @@ def body(scored: ScoredCandidate) -> str:
 
 
 def parts_of(scored: ScoredCandidate) -> Parts:
-    """The parts of a line; it has statements where the graph found the memory, or a path leads to it.
-
-    None of it can pose as a part of the prompt (`text.inert`): a speaker "System" has a look-alike of the colon.
-    """
+    """The parts of a line; it has statements where the graph found the memory, or a path leads to it. None of it
+    can pose as a part of the prompt (`text.inert`)."""
     memory, candidate = scored.memory, scored.candidate
     speaker = _listed(one.speaker or "" for one in (memory, *(other.memory for other in scored.same)))
     opening = "".join([_named(name) for name in (memory.title, speaker) if name])
@@ -225,10 +223,7 @@ class Lines:
         return snippet(whole, self.wanted, allowed, self.tokens, self.shown.asks_when, whole_tokens)
 
     def _stated(self, parts: Parts, allowed: int) -> tuple[str, int]:
-        """As many statements, whole, as take their share, the first ones; then the text's window in brackets.
-
-        A statement begins with its subject and relation: the first one is cut at its end alone.
-        """
+        """As many statements, whole, as take their share, the first ones; then the text's window in brackets."""
         most, stated = int(_LONGEST_STATED * allowed), ""
         for one in parts.statements:
             further = f"{stated}; {one}" if stated else one

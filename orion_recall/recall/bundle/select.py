@@ -26,10 +26,8 @@ _LEAST_WIDER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """The limits of a bundle. `later_snippet_tokens` is the window of the items after `full_windows` first ones.
-
-    The answer is most often among the first, and is shown with more of what is around it.
-    """
+    """The limits of a bundle. `later_snippet_tokens` is the window of the items after `full_windows` first ones:
+    the answer is most often among those."""
 
     source_top_k: Mapping[SourceName, int]
     max_per_source: int
@@ -133,9 +131,7 @@ def select(
 
 def _with_same(ranked: Sequence[ScoredCandidate], selection: Selection) -> Selection:
     """The selection with an item for every memory that a line names: equal texts have one line, with the first.
-
-    Those that no line names are left out as the first is, or as there is no room for them.
-    """
+    Those that no line names are left out as the first is, or as there is no room for them."""
     if not any(scored.same for scored in ranked):
         return selection
     items: list[SelectedItem] = []

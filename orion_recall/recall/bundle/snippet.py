@@ -178,10 +178,8 @@ def snippet(
 
 
 def line_tokens(text: str, tokens: TokenCounter) -> int:
-    """The tokens of what stands between a line's head and the next line.
-
-    Neither boundary is ever inside a token, so that a bundle's tokens are the sum of its parts'.
-    """
+    """The tokens of what stands between a line's head and the next line: neither boundary is ever inside a
+    token."""
     return tokens.count(f" {text}\n")
 
 

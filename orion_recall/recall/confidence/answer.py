@@ -186,10 +186,8 @@ NO_CONFIDENCE = AnswerConfidence(items={}, overall=None)
 
 
 class Answer(NamedTuple):
-    """What is handed over, its confidence, whether it is unsure, and why it is withheld, where it is.
-
-    `has_note`: the rendered text begins with a line that says that it is unsure.
-    """
+    """What is handed over, its confidence, whether it is unsure (`has_note`: the rendered text says so), and why it
+    is withheld, where it is."""
 
     selection: Selection
     confidence: AnswerConfidence

@@ -85,10 +85,8 @@ def error_reply(
     extended: bool,
     retry_after_ms: int | None = None,
 ) -> bytes:
-    """The JSON of an empty bundle with the reason; only the bundle for callers that read no more than V1 fields.
-
-    It is written at once, without the models of a reply: under a flood there are many, and all in it is our own.
-    """
+    """The JSON of an empty bundle with the reason; only the bundle for callers that read no more than V1 fields. It
+    is written without the models of a reply: under a flood there are many."""
     shown_ms = latency_ms if extended else whole_ms(latency_ms)
     stats: dict[str, Any] = {"backend_counts": {}, "latency_ms": shown_ms, "profile": profile}
     told: dict[str, Any] = {"bundle": {"rendered": "", "items": [], "stats": stats}}
@@ -167,10 +165,8 @@ def chunks_of(recalled: Recalled) -> dict[str, ChunkInfoV1]:
 
 
 def entities_of(recalled: Recalled) -> dict[str, EntityStateV1]:
-    """What the items tell of each entity that they name, by its name, those named first first.
-
-    A name that was merged into another is that other one. `observations` are the items' snippets.
-    """
+    """What the items tell of each entity that they name, by its name, those named first first. `observations` are
+    the items' snippets."""
     naming: dict[str, dict[str, str]] = {}
     for item in recalled.selection.items:
         for label in dict.fromkeys(item.scored.memory.entities):

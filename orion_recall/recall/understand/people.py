@@ -182,10 +182,7 @@ class NamedEntity(NamedTuple):
 
 def entities(text: str, known: Collection[str] = ()) -> tuple[NamedEntity, ...]:
     """The names in the first 1,000 characters, each once whatever its case, at most 16, as they come in each kind.
-
-    `known` are names that the text mentions and that are known in its scope, spelt as there: only they are found
-    in lower case.
-    """
+    Only `known` ones, which the text mentions, are found in lower case."""
     folded = {name.casefold(): name for name in known}
     found: dict[EntityKind, dict[str, str]] = {"quoted": {}, "capitalised": {}, "known": {}}
     for sentence in read_sentences(text[:_READ_CHARS], known, headings=False):
@@ -351,11 +348,9 @@ class _Reader:
         return SaidBy(name=name, speakers=speakers, names=names, topic=topic, intervals=said, is_strict=is_strict)
 
     def _rest(self, end: int) -> tuple[list[str], bool, tuple[Interval, ...]]:
-        """The words of the topic, whether "about" or its like leads to them, and the times of saying.
-
-        "about the ferry on Monday": that Monday may be the ferry's; "yesterday", and whatever stands before
-        "about", is the time of saying.
-        """
+        """The words of the topic, whether "about" or its like leads to them, and the times of saying: a Monday
+        after "about the ferry" may be the ferry's; "yesterday", and whatever stands before "about", is of
+        saying."""
         spans = self._spans()
         prepositions = [at for at in range(end, len(self.folded)) if self.folded[at] in _ABOUT]
         about = next((at for at in prepositions if not self._tells_time(at, spans)), None)
