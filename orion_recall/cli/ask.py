@@ -27,7 +27,7 @@ from orion_recall.cli.output import (
     visible,
 )
 from orion_recall.contracts import BundleStats, RecallOptionsV1, RecallQueryV1, RecallReplyV1
-from orion_recall.recall.report.explain import apportioned
+from orion_recall.recall.report.reply import apportioned
 from orion_recall.recall.report.sentences import (
     NOT_ASKED,
     dropped_words,

@@ -48,7 +48,7 @@ from orion_recall.evaluation.replay.report import Summary, Verdict
 from orion_recall.evaluation.replay.run import AsOf, Choice, ReplayPlan, ReplayRun, as_of_decision, replay, why_none
 from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.postgres.pool import Pool
-from orion_recall.recall.report.explain import stats_of
+from orion_recall.recall.report.reply import stats_of
 from orion_recall.recall.report.sentences import ended_words, trigger_words, why_not_sentence
 from orion_recall.serving.explain import decision_named, explain_decision, why_not
 from orion_recall.settings import Settings

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
-from orion_recall.contracts import RecallOptionsV1
-from orion_recall.contracts.recall import NotAsked
+from orion_recall.contracts.recall import CascadeStepV1, NotAsked, RecallOptionsV1
 from orion_recall.profile import Profile
-from orion_recall.profile.sections import Cascade, Layer, LayerName, MergeWeights
+from orion_recall.profile.sections import Cascade, Layer, LayerName
 from orion_recall.recall.confidence.answer import Confidence, confidences
-from orion_recall.recall.pass_result import Dropped, PassResult, StageTimes
+from orion_recall.recall.pass_result import Drop, Dropped, PassResult, StageTimes
 from orion_recall.recall.ranking.score import combine, in_order, said_once
 from orion_recall.recall.search.all_sources import SILENT, or_else
 from orion_recall.recall.successors import successors_first
@@ -34,6 +33,9 @@ from orion_recall.sources.record import MemoryUse, RecordFacts
 from orion_recall.values import SOURCE_NAMES, Hit, Scope, SourceName, SourceReport
 
 Ended = Literal["confident", "depth", "no_layer", "deadline"]
+RunPass = Callable[..., Awaitable[PassResult]]
+"""Runs a search pass with one profile and scope, in `timeout_s`; the hits of `given` are ranked without a
+search."""
 # With less time than this a layer is not begun: nothing could come back.
 _LEAST_S = 0.01
 # How the first items of a layer were used is read in this time, or not at all.
@@ -54,13 +56,13 @@ FIRST: Mapping[str, LayerName] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one query's cascade: its depth, its threshold and its scope."""
+    """One query's cascade: the profile's section with the query's options, the first layer, and the scope.
+
+    A layer brings `most` items. `asked_scope`: the query itself names its scope, which is then no layer's to widen.
+    """
 
     cascade: Cascade
     first: LayerName
-    threshold: float
-    merge: MergeWeights
-    max_depth: int
     most: int
     scope: Scope
     asked_scope: bool
@@ -79,16 +81,12 @@ def limits_of(
     cascade = profile.cascade
     if not (cascade.enabled if options.cascade is None else options.cascade):
         return None
-    threshold, depth = options.confidence_threshold, options.max_cascade_depth
-    merge = cascade.merge
+    asked: dict[str, object] = {"threshold": options.confidence_threshold, "max_depth": options.max_cascade_depth}
     if options.merge_strategy is not None:
-        merge = merge.model_copy(update={"strategy": options.merge_strategy})
+        asked["merge"] = cascade.merge.model_copy(update={"strategy": options.merge_strategy})
     return Limits(
-        cascade=cascade,
+        cascade=cascade.model_copy(update={name: value for name, value in asked.items() if value is not None}),
         first=cascade.first or FIRST.get(question_class, "semantic"),
-        threshold=cascade.threshold if threshold is None else threshold,
-        merge=merge,
-        max_depth=cascade.max_depth if depth is None else depth,
         most=min(cascade.over_fetch * (options.k or profile.max_total_items), MOST_OF_A_LAYER),
         scope=scope,
         asked_scope=options.scope is not None,
@@ -152,43 +150,18 @@ class LayerResult:
         """Whether a dense search answered: else only words and paths tell of relevance."""
         return any("vector" in item.candidate.scores for item in self.result.scored)
 
+    def first(self) -> tuple[float, float | None]:
+        """The confidence of the first item, and its relevance where its meaning, a reranker or a path tells of
+        it."""
+        one = self.items[0]
+        sure = self.confidences[one.candidate.key]
+        is_known = "rerank" in one.parts or one.candidate.path > 0 or self.is_compared
+        return sure.overall, sure.semantic_relevance if is_known else None
 
-class RunPass(Protocol):
-    """Runs a search pass with one profile and scope; the hits of `given` are ranked without a search."""
-
-    async def __call__(
-        self,
-        profile: Profile,
-        scope: Scope,
-        *,
-        timeout_s: float,
-        stages: StageTimes,
-        given: PassResult | None = None,
-    ) -> PassResult: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One layer of the cascade's path. `confidence` is its first item's, None when it found none.
-
-    `relevance` is the semantic relevance of that item, None where only its words tell of it. `late` are the sources
-    that missed the deadline; `not_asked` says why the layer was not searched.
-    """
-
-    layer: LayerName
-    depth: int
-    hits: int = 0
-    ranked: int = 0
-    confidence: float | None = None
-    relevance: float | None = None
-    ms: float = 0.0
-    late: tuple[SourceName, ...] = ()
-    not_asked: NotAsked | None = None
-
-    def is_sure(self, limits: Limits) -> bool:
-        """Whether the layer's answer is sure enough: nothing is that has little to do with the question."""
-        least = limits.cascade.min_relevance
-        return (self.confidence or 0.0) >= limits.threshold and (least == 0 or (self.relevance or 0.0) >= least)
+    def is_sure(self, cascade: Cascade) -> bool:
+        """Whether its answer is sure enough: nothing is that has little to do with the question."""
+        overall, relevance = self.first() if self.items else (0.0, None)
+        return overall >= cascade.threshold and (relevance or 0.0) >= cascade.min_relevance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +172,7 @@ class CascadeRun:
     several layers were."""
 
     result: PassResult
-    path: tuple[Step, ...]
+    path: tuple[CascadeStepV1, ...]
     ended: Ended
     limits: Limits
     confidences: Mapping[int, Confidence]
@@ -224,41 +197,59 @@ async def run_cascade(
     see what the query asks for, such as memories of a kind that no layer has.
     """
     until = time.perf_counter() + timeout_s
-    path: list[Step] = []
+    path: list[CascadeStepV1] = []
     members: dict[LayerName, LayerResult] = {}
+    cascade, depth = limits.cascade, 0
     names: Sequence[LayerName] = (limits.first,)
-    depth = 0
+
+    async def searched(name: LayerName) -> tuple[CascadeStepV1, LayerResult | None]:
+        layer, began = cascade.layers.named(name), time.perf_counter()
+        scope = scope_of_layer(layer, limits)
+        if isinstance(scope, str):
+            return _not_asked(name, depth, scope), None
+        by = profile_of_layer(layer, profile, limits.most)
+        times = StageTimes() if depth else stages
+        result = await run_pass(by, scope, timeout_s=until - began, stages=times)
+        ms = round((time.perf_counter() - began) * 1000, 3)
+        # Those that say the same are items of their own until all layers are merged.
+        said = [one for item in result.ranked for one in (replace(item, same=()), *item.same)]
+        items, repeated = said[: limits.most], result.repeated
+        uses = await _uses(result, facts, limits, until=until)
+        sure = confidences(items, result.scored, understood.question, profile, repeated=repeated, uses=uses)
+        member = LayerResult(result=result, items=items, confidences=sure, layer=layer)
+        overall, relevance = member.first() if items else (None, None)
+        return CascadeStepV1(
+            layer=name,
+            depth=depth,
+            hits=len(result.keys),
+            confidence=overall,
+            relevance=None if relevance is None else round(relevance, 6),
+            ms=ms,
+            late=[str(report.source) for report in result.reports if report.status == "late"],
+        ), member
+
     while True:
-        passes = await _round(names, limits, run_pass, profile, stages, until=until, depth=depth)
-        for name, (step, result) in passes.items():
-            if result is not None:
-                layer = limits.cascade.layers.named(name)
-                # Those that say the same are items of their own until all layers are merged.
-                said = [one for item in result.ranked for one in (replace(item, same=()), *item.same)]
-                items = said[: limits.most]
-                sure = confidences(
-                    items,
-                    result.scored,
-                    understood.question,
-                    profile,
-                    repeated=result.repeated,
-                    uses=await _uses(result, facts, limits, until=until),
-                )
-                members[name] = member = LayerResult(result=result, items=items, confidences=sure, layer=layer)
-                step = _with_first(step, member)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(searched(name)) for name in names]
+        for name, (step, member) in zip(names, [task.result() for task in tasks], strict=True):
             path.append(step)
+            if member is not None:
+                members[name] = member
         if depth == 0:
-            until = min(until, time.perf_counter() + limits.cascade.timeout_ms / 1000)
-        names = _next(names, path, limits.cascade)
-        if any(one.is_sure(limits) for one in path):
+            until = min(until, time.perf_counter() + cascade.timeout_ms / 1000)
+        seen = {step.layer for step in path}
+        thens: list[LayerName] = [then for name in names for then in cascade.layers.named(name).then]
+        names = [name for name in dict.fromkeys(thens) if name not in seen]
+        wants_nothing = not (members or cascade.threshold or cascade.min_relevance)
+        if wants_nothing or any(one.is_sure(cascade) for one in members.values()):
             ended: Ended = "confident"
-        elif depth >= limits.max_depth:
+        elif depth >= cascade.max_depth:
             ended = "depth"
         elif not names:
             ended = "no_layer"
         elif until - time.perf_counter() < _LEAST_S:
             ended = "deadline"
-            path += [Step(layer=name, depth=depth + 1, not_asked="no_time") for name in names]
+            path += [_not_asked(name, depth + 1, "no_time") for name in names]
         else:
             depth += 1
             continue
@@ -268,48 +259,8 @@ async def run_cascade(
         return merged(members, pooled, limits, profile, understood, path=path, ended=ended)
 
 
-async def _round(
-    names: Sequence[LayerName],
-    limits: Limits,
-    run_pass: RunPass,
-    profile: Profile,
-    stages: StageTimes,
-    *,
-    until: float,
-    depth: int,
-) -> dict[LayerName, tuple[Step, PassResult | None]]:
-
-    async def one(name: LayerName) -> tuple[Step, PassResult | None]:
-        layer = limits.cascade.layers.named(name)
-        scope = scope_of_layer(layer, limits)
-        if isinstance(scope, str):
-            return Step(layer=name, depth=depth, not_asked=scope), None
-        began = time.perf_counter()
-        by = profile_of_layer(layer, profile, limits.most)
-        result = await run_pass(by, scope, timeout_s=until - began, stages=StageTimes() if depth else stages)
-        step = Step(
-            layer=name,
-            depth=depth,
-            hits=len(result.keys),
-            ranked=len(result.ranked),
-            ms=(time.perf_counter() - began) * 1000,
-            late=tuple(report.source for report in result.reports if report.status == "late"),
-        )
-        return step, result
-
-    tasks: dict[LayerName, asyncio.Task[tuple[Step, PassResult | None]]] = {}
-    async with asyncio.TaskGroup() as group:
-        for name in names:
-            tasks[name] = group.create_task(one(name))
-    return {name: task.result() for name, task in tasks.items()}
-
-
-def _next(asked: Sequence[LayerName], path: Sequence[Step], cascade: Cascade) -> tuple[LayerName, ...]:
-    seen = {step.layer for step in path}
-    named: list[LayerName] = [
-        then for name in asked for then in cascade.layers.named(name).then if then not in seen
-    ]
-    return tuple(dict.fromkeys(named))
+def _not_asked(name: LayerName, depth: int, why: NotAsked) -> CascadeStepV1:
+    return CascadeStepV1(layer=name, depth=depth, hits=0, confidence=None, ms=0.0, late=[], not_asked=why)
 
 
 async def _uses(
@@ -323,17 +274,6 @@ async def _uses(
     return await or_else(facts.uses(limits.scope.tenant, ids), nothing, min(until - time.perf_counter(), _USES_S))
 
 
-def _with_first(step: Step, member: LayerResult) -> Step:
-    """The step with the confidence of the layer's first item, and its relevance where more than words tells of it:
-    its meaning, a reranker, or a path to it."""
-    if not member.items:
-        return step
-    first = member.items[0]
-    sure = member.confidences[first.candidate.key]
-    is_known = "rerank" in first.parts or first.candidate.path > 0 or member.is_compared
-    return replace(step, confidence=sure.overall, relevance=sure.semantic_relevance if is_known else None)
-
-
 async def _pooled(
     limits: Limits,
     run_pass: RunPass,
@@ -342,21 +282,14 @@ async def _pooled(
     *,
     timeout_s: float,
 ) -> Mapping[int, ScoredCandidate]:
-    """The items of all layers ranked as one pool, by key, where their score counts and there is something to merge.
-
-    A layer's own scores are relative to its best: those of two layers could not be compared.
-    """
-    is_needed = limits.merge.weights["score"] > 0 and sum(bool(member.items) for member in members.values()) > 1
-    if not is_needed or timeout_s < _LEAST_S:
+    """The items of all layers ranked as one pool, by key, where their score counts and there is something to merge:
+    a layer's own scores are relative to its best."""
+    are_several = sum(bool(member.items) for member in members.values()) > 1
+    if not (limits.cascade.merge.weights["score"] > 0 and are_several) or timeout_s < _LEAST_S:
         return {}
     pool = pool_of(members.values())
-    ranked = await run_pass(
-        profile.model_copy(update={"rank_pool": len(pool.keys)}),
-        limits.scope,
-        timeout_s=timeout_s,
-        stages=StageTimes(),
-        given=pool,
-    )
+    by = profile.model_copy(update={"rank_pool": len(pool.keys)})
+    ranked = await run_pass(by, limits.scope, timeout_s=timeout_s, stages=StageTimes(), given=pool)
     return {item.candidate.key: item for item in ranked.scored}
 
 
@@ -367,7 +300,7 @@ def merged(
     profile: Profile,
     understood: Understanding,
     *,
-    path: Sequence[Step] = (),
+    path: Sequence[CascadeStepV1] = (),
     ended: Ended = "no_layer",
 ) -> CascadeRun:
     """One order of all layers' items, best first, without near-duplicates.
@@ -377,10 +310,9 @@ def merged(
     meaning, else to the one where its composite score is highest. Where only one layer has items, they stay as they
     are. A memory stands after what succeeds it."""
     whole = united(members.values())
-    best: dict[int, tuple[ScoredCandidate, LayerName]] = {}
-    claims: dict[int, tuple[bool, bool, float]] = {}
+    best: dict[int, tuple[tuple[bool, bool, float], ScoredCandidate, LayerName]] = {}
     are_several = sum(bool(member.items) for member in members.values()) > 1
-    weights, now = limits.merge.weights, understood.question.now
+    weights, now = limits.cascade.merge.weights, understood.question.now
     for name, member in members.items():
         by_kind, is_compared = bool(member.layer.kinds), member.is_compared
         for in_layer in member.items:
@@ -388,19 +320,19 @@ def merged(
             item = pooled.get(key, in_layer)
             made = _composite(item, member, weights, profile, now) if are_several else item
             claim = (by_kind, is_compared, made.score)
-            if key not in best or claim > claims[key]:
-                best[key], claims[key] = (made, name), claim
+            if key not in best or claim > best[key][0]:
+                best[key] = (claim, made, name)
     ranked: Sequence[ScoredCandidate] = whole.ranked
     if are_several:
-        ranked = successors_first(in_order(item for item, _ in best.values()), profile.superseded, now=now)
+        ranked = successors_first(in_order(item for _, item, _ in best.values()), profile.superseded, now=now)
     whole = replace(whole, ranked=tuple(said_once(ranked, whole.dropped)))
     return CascadeRun(
         result=whole,
         path=tuple(path),
         ended=ended,
         limits=limits,
-        confidences={key: members[name].confidences[key] for key, (_, name) in best.items()},
-        layers={key: name for key, (_, name) in best.items()},
+        confidences={key: members[name].confidences[key] for key, (*_, name) in best.items()},
+        layers={key: name for key, (*_, name) in best.items()},
         firsts=frozenset(member.items[0].candidate.key for member in members.values() if member.items),
         is_merged=are_several and bool(best),
     )
@@ -440,25 +372,20 @@ def united(members: Iterable[LayerResult]) -> PassResult:
     items = {item.candidate.key: item for member in each for item in member.items}
     return PassResult(
         reports=tuple(_report(name, passes) for name in SOURCE_NAMES),
-        within=tuple(report for one_pass in passes for report in one_pass.within),
-        pool=list({one.key: one for one_pass in passes for one in one_pass.pool}.values()),
-        memories={key: memory for one_pass in passes for key, memory in one_pass.memories.items()},
-        scored=list({one.candidate.key: one for one_pass in passes for one in one_pass.scored}.values()),
+        within=tuple(report for one in passes for report in one.within),
+        pool=list({candidate.key: candidate for one in passes for candidate in one.pool}.values()),
+        memories={key: memory for one in passes for key, memory in one.memories.items()},
+        scored=list({item.candidate.key: item for one in passes for item in one.scored}.values()),
         ranked=tuple(items.values()),
         dropped=_dropped(passes, items),
-        reranking=next((one_pass.reranking for one_pass in passes if one_pass.reranking is not None), None),
-        closeness={key: near for one_pass in passes for key, near in one_pass.closeness.items()},
+        reranking=next((one.reranking for one in passes if one.reranking is not None), None),
+        closeness={key: near for one in passes for key, near in one.closeness.items()},
     )
 
 
 def _report(name: SourceName, passes: Sequence[PassResult]) -> SourceReport:
     """One source's report over all passes: late or failed as soon as it was so in one of them."""
-    asked = [
-        report
-        for one_pass in passes
-        for report in one_pass.reports
-        if report.source == name and report.status != "off"
-    ]
+    asked = [report for one in passes for report in one.reports if report.source == name and report.status != "off"]
     if not asked:
         return SourceReport(source=name, status="off")
     hits: dict[int, Hit] = {hit.key: hit for report in reversed(asked) for hit in reversed(report.hits)}
@@ -475,13 +402,11 @@ def _report(name: SourceName, passes: Sequence[PassResult]) -> SourceReport:
 
 def _dropped(passes: Sequence[PassResult], kept: Mapping[int, ScoredCandidate]) -> Dropped:
     made = Dropped()
-    for one_pass in passes:
-        for key, why in one_pass.dropped.each.items():
+    for one in passes:
+        ranked = (item.candidate.key for first in one.ranked for item in (first, *first.same))
+        for key, why in [*one.dropped.each.items(), *((key, Drop("over_fetch")) for key in ranked)]:
             if key not in kept and key not in made.each:
                 made.note(why.reason, key, for_key=why.for_key)
-        for item in (one for first in one_pass.ranked for one in (first, *first.same)):
-            if (key := item.candidate.key) not in kept and key not in made.each:
-                made.note("over_fetch", key)
-    left = {key for one_pass in passes for key in one_pass.keys} - kept.keys() - made.each.keys()
+    left = {key for one in passes for key in one.keys} - kept.keys() - made.each.keys()
     made["rank_pool"] += len(left)
     return made

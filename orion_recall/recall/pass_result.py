@@ -14,6 +14,8 @@ from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SourceReport, SourceStatus
 
+Pairs = Sequence[tuple[Candidate, MemoryView]]
+
 
 class Drop(NamedTuple):
     """The reason for dropping a candidate, and the key of the memory that was kept in its place, if any."""
@@ -34,13 +36,19 @@ class Dropped(Counter[DropReason]):
         self[reason] += 1
         self.each[key] = Drop(reason, for_key)
 
+    def others(self, reason: DropReason, found: Pairs, kept: Pairs) -> Pairs:
+        """The candidates kept; the others of those found are noted."""
+        keys = {candidate.key for candidate, _ in kept}
+        for candidate, _ in found:
+            if candidate.key not in keys:
+                self.note(reason, candidate.key)
+        return kept
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReport:
-    """The report of a model, where the profile has it on: memories compared, milliseconds, and any error.
-
-    `judged` are the keys of those that a reranker judged. `off`: embedder or index do not offer late interaction.
-    """
+    """The report of a model, where the profile has it on: memories compared, milliseconds, any error, and the keys
+    that a reranker judged. `off`: embedder or index do not offer late interaction."""
 
     status: SourceStatus
     count: int = 0
@@ -53,11 +61,10 @@ class ModelReport:
 class PassResult:
     """One search pass, before caps and budget.
 
-    `within` are the further lists of the time that the question names. `pool` are the fused candidates, `scored`
-    those that may be shown, `ranked` those without near-duplicates and too low scores; the last two are best first.
-    `reranking` and `late_interaction` are None where the profile has them off, `closeness` is late interaction as
-    it was measured, by key. `fusing` is how the lists were fused. `asked` is the question as it was searched for:
-    with a wider time than it names where nothing was found in that."""
+    `within` are the further lists. `pool` are the fused candidates, `scored` those that may be shown, `ranked`
+    those without near-duplicates and too low scores; the last two are best first. `closeness` is late interaction
+    as it was measured, by key. `asked` is the question as it was searched for: with a wider time than it names
+    where nothing was found in that."""
 
     reports: tuple[SourceReport, ...]
     within: tuple[SourceReport, ...]

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.foreground import CUT_BY_CALLER
@@ -27,12 +26,12 @@ from orion_recall.recall.confidence.answer import (
     asks_nothing,
     confidences,
 )
-from orion_recall.recall.pass_result import StageTimes
+from orion_recall.recall.pass_result import PassResult, StageTimes
 from orion_recall.recall.ranking.score import with_instructing
 from orion_recall.recall.search.all_sources import SILENT, or_else
-from orion_recall.recall.search.period import is_of_period
-from orion_recall.recall.search.requests import NO_OPTIONS, caps_of, scope_of, shown_of
-from orion_recall.recall.search_pass import search_tries
+from orion_recall.recall.search.period import is_answered, is_of_period, tries
+from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, caps_of, scope_of, shown_of
+from orion_recall.recall.search_pass import SearchPass
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import understand, zone_of
 from orion_recall.text.normal import memory_key
@@ -53,9 +52,7 @@ async def recall(
 
     `now` (epoch seconds) is the query's clock; `options.as_of` wins over it. The same data, profile and clock give
     the same result. `full_timeout_s` (default: `timeout_s`) is what a caller has who sets no shorter time: a source
-    that is late for a shorter one has not failed.
-    Raises InvalidMessage for a scope without its id; a source that fails costs its own hits only. Without a
-    fragment nothing is searched, nor for a greeting where the profile says so.
+    that is late for a shorter one has not failed. Raises InvalidMessage for a scope without its id.
     """
     stages = StageTimes()
     applied_position = sources.tombstones.applied_position()  # before the search: the copies move on while it runs
@@ -87,7 +84,29 @@ async def recall(
     if (why_not := asks_nothing(query, understood, profile)) is not None:
         return replace(nothing, understood=understood, strategy=strategy, withheld=why_not)
 
-    searched = partial(search_tries, query, understood, sources, applied_position=applied_position, full_s=full_s)
+    async def searched(
+        profile: Profile, scope: Scope, *, timeout_s: float, stages: StageTimes, given: PassResult | None = None
+    ) -> PassResult:
+        """The result of the first reading of the question that finds something, else of the last one."""
+        limits = TimeLimits(pass_s=timeout_s, full_s=full_s, own_s=profile.source_timeout_ms / 1000)
+        found: PassResult | None = None
+        for asked, its_scope in await tries(understood, scope, sources.chronological, own_session=query.session_id):
+            one = SearchPass(
+                query=query,
+                understood=asked,
+                profile=profile,
+                scope=its_scope,
+                sources=sources,
+                applied_position=applied_position,
+                limits=limits,
+                stages=stages,
+            )
+            found = await one.run(given)
+            if is_answered(found):
+                break
+        assert found is not None  # there is always a first try
+        return found
+
     cascade: CascadeRun | None = None
     limits = limits_of(profile, options, scope, query.session_id, query_class)
     if limits is not None and not is_of_period(understood):  # a period is listed as a whole
@@ -104,19 +123,19 @@ async def recall(
         caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(result.ranked)))
     if understood.shape is not None:
         caps = replace(caps, full_windows=0)  # a list's items are alike
-    choose: Callable[..., Selection] = select_recap if is_of_period(understood) else select
+    choose = select_recap if is_of_period(understood) else select
     shown = shown_of(understood.question, profile, zone_of(query), redaction=sources.redaction)
     selection = choose(result.ranked, understood.question.terms, caps, sources.tokens, shown)
     stages.done("select")
     kept = [item.scored for item in selection.items]
     if cascade:
-        confidence = answer_confidence(kept, cascade.confidences, firsts=cascade.firsts)
+        sure, firsts = cascade.confidences, cascade.firsts
     else:
         sure = confidences(kept, result.scored, understood.question, profile, repeated=result.repeated)
-        confidence = answer_confidence(kept, sure)
+        firsts = ()
     answer = answer_of(
         selection,
-        confidence,
+        answer_confidence(kept, sure, firsts=firsts),
         understood,
         result,
         profile,
@@ -147,13 +166,11 @@ async def recall(
 async def _metadata(
     options: RecallOptionsV1, selection: Selection, sources: Sources, scope: Scope, *, timeout_s: float
 ) -> Mapping[int, Mapping[str, JsonValue]]:
-    """The metadata of the bundle's memories by key, where it is asked for and the record answers in time.
-
-    An item of another store may have the id of a memory of ours, which the query may not see: it has none.
-    """
+    """The metadata of the bundle's memories by key, where it is asked for and the record answers in time."""
     if options.include is None or not options.include.metadata or sources.record_facts is None:
         return {}
     shown = {memory_key(scope.tenant, item.scored.memory.id): item.scored for item in selection.items}
+    # An item of another store may have the id of a memory of ours, which the query may not see.
     own = {key: one.memory.id for key, one in shown.items() if one.candidate.key == key}
     nothing: Mapping[str, Mapping[str, JsonValue]] = {}
     found = await or_else(sources.record_facts.metadata(scope.tenant, list(own.values())), nothing, timeout_s)
@@ -165,6 +182,4 @@ def _outcome(reports: Sequence[SourceReport], selection: Selection) -> Outcome:
     silent = [report for report in asked if report.status in SILENT]
     if len(silent) == len(asked) and not any(report.fallback or report.hits for report in silent):
         return "failed"
-    if silent:
-        return "degraded"
-    return "ok" if selection.items else "empty"
+    return "degraded" if silent else "ok" if selection.items else "empty"

@@ -20,39 +20,50 @@ from orion_recall.recall.candidates.fuse import (
     WITH_TEXT,
     Fusing,
     by_fused,
+    compared,
     decay_of,
     fuse,
+    fused_with_unindexed,
+    limited,
     newest_favoured,
     similarities_of,
+    with_told_times,
 )
-from orion_recall.recall.candidates.unindexed import compared, fused_with_unindexed, limited, with_told_times
 from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult, StageTimes
-from orion_recall.recall.ranking.model_scores import late_interaction, rerank, scaled
-from orion_recall.recall.ranking.score import facts_of, in_recap, reduced, score_candidates
-from orion_recall.recall.search.all_sources import MOST_KINDS, index_is_away, or_else, search_all
-from orion_recall.recall.search.follow_up import follow_up
-from orion_recall.recall.search.further_lists import (
+from orion_recall.recall.ranking.score import (
+    in_recap,
+    late_interaction,
+    reduced,
+    rerank,
+    scaled,
+    score_candidates,
+)
+from orion_recall.recall.search.all_sources import (
+    MOST_KINDS,
     REPORTS_WEIGHT,
+    index_is_away,
+    or_else,
     reports_of_others,
     requests_of_speaker,
+    search_all,
     time_requests,
     with_further,
 )
+from orion_recall.recall.search.follow_up import follow_up
 from orion_recall.recall.search.period import (
     MOST_OF_PERIOD,
-    is_answered,
     is_of_period,
     keys_of_period,
     of_period,
-    tries,
     with_listed,
 )
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, requests_of
 from orion_recall.recall.successors import successors_first, with_successors
 from orion_recall.recall.types import Sources
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate
+from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate
 from orion_recall.tasks import both
+from orion_recall.text.normal import content_words, stems
 from orion_recall.values import MemoryView, Scope, SearchRequest, SourceName, SourceReport
 
 Requests = Mapping[SourceName, SearchRequest]
@@ -61,10 +72,8 @@ Memories = Mapping[int, MemoryView]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPass:
-    """One pass over the profile's sources in one scope; `run` it once.
-
-    `applied_position` is the tombstones' position from before the search.
-    """
+    """One pass over the profile's sources in one scope; `run` it once. `applied_position` is the tombstones'
+    position from before the search."""
 
     query: RecallQueryV1
     understood: Understanding
@@ -95,7 +104,11 @@ class SearchPass:
         listed: Sequence[int] = ()
         if is_recap:
             requests = of_period(requests, question.time.intervals)
-            listed = [one.key for one in given.pool] if given else await self._listed(requests)
+            if given:
+                listed = [one.key for one in given.pool]
+            else:
+                index, time_s = sources.chronological, self.source_left_s
+                listed = await keys_of_period(index, requests, question.time, timeout_s=time_s)
         reports, within = (given.reports, given.within) if given else await self._search(requests)
         is_away = index_is_away(reports)
         self.stages.done("search")
@@ -127,10 +140,8 @@ class SearchPass:
         unindexed_keys = frozenset([candidate.key for candidate, _ in unindexed])
         if unindexed:
             # Without late interaction of indexed memories there is nothing to compare its scores with.
-            wants_late, time_s = late is not None and late.status in ("ok", "empty"), self.source_left_s
-            cosines, near = await compared(
-                unindexed, question, sources.texts, wants_late=wants_late, timeout_s=time_s
-            )
+            wants, time_s = late is not None and late.status in ("ok", "empty"), self.source_left_s
+            cosines, near = await compared(unindexed, question, sources.texts, wants_late=wants, timeout_s=time_s)
             kept = fused_with_unindexed(kept, unindexed_keys, cosines, reports, within, fusing)
             if late is not None and near:
                 closeness = {**closeness, **near}
@@ -177,8 +188,18 @@ class SearchPass:
         if is_recap:
             scored = in_recap(kept)
         else:
-            facts = facts_of(
-                self.understood,
+            understood = self.understood
+            said, is_own = understood.said_by, understood.is_first_person
+            facts = QueryFacts(
+                now=now,
+                named_speaker=understood.named_speaker,
+                asker=understood.asker if is_own else None,
+                is_own=is_own and (said is None or understood.asker in said.speakers),
+                time=question.time,
+                session_id=question.session_id,
+                terms=stems(content_words(question.text)),
+                identifiers=stems(understood.identifiers),
+                entities=tuple([entity.name for entity in understood.entities]),
                 similarities=similarities,
                 late=scaled(closeness),
                 followed=followed,
@@ -189,7 +210,17 @@ class SearchPass:
             scored = score_candidates(kept, profile, facts)
             if profile.rerank.enabled:
                 self.stages.done("score")
-                scored, reranking = await self._reranked(scored)
+                left_s, own_s = self.left_s, profile.rerank.timeout_ms / 1000
+                scored, reranking = await rerank(
+                    scored,
+                    question.text,
+                    profile,
+                    sources.reranker,
+                    sources.rerank_breaker,
+                    timeout_s=left_s,
+                    is_short=self.limits.leaves_less(left_s, own_s, after_s=self.stages.seconds),
+                )
+                self.stages.done("rerank")
         scored = successors_first(scored, profile.superseded, now=now)
         least = profile.min_score if options.min_score is None else options.min_score
         ranked = reduced(scored, question, profile, least=least, dropped=self.dropped)
@@ -228,10 +259,6 @@ class SearchPass:
         if request is not None and not is_of_period(self.understood):  # a period is listed as a whole
             further = [*time_requests(self.understood.question, request, profile.time), *further]
         return await with_further(searching, further, self.sources.by_name, requests, timeout_s=timeout_s)
-
-    async def _listed(self, requests: Requests) -> Sequence[int]:
-        index, time = self.sources.chronological, self.understood.question.time
-        return await keys_of_period(index, requests, time, timeout_s=self.source_left_s)
 
     def _fusing(self) -> Fusing:
         fusion, time, question = self.profile.fusion, self.profile.time, self.understood.question
@@ -273,56 +300,3 @@ class SearchPass:
     ) -> list[tuple[Candidate, MemoryView]]:
         live = without_deleted(pool, self.sources.tombstones, self.applied_position, self.dropped)
         return visible(live, memories, self.scope, self.understood.question, excluded, self.dropped)
-
-    async def _reranked(
-        self, scored: Sequence[ScoredCandidate]
-    ) -> tuple[Sequence[ScoredCandidate], ModelReport | None]:
-        left_s, own_s = self.left_s, self.profile.rerank.timeout_ms / 1000
-        judged = await rerank(
-            scored,
-            self.understood.question.text,
-            self.profile,
-            self.sources.reranker,
-            self.sources.rerank_breaker,
-            timeout_s=left_s,
-            is_short=self.limits.leaves_less(left_s, own_s, after_s=self.stages.seconds),
-        )
-        self.stages.done("rerank")
-        return judged
-
-
-async def search_tries(
-    query: RecallQueryV1,
-    understood: Understanding,
-    sources: Sources,
-    profile: Profile,
-    scope: Scope,
-    *,
-    applied_position: float,
-    full_s: float,
-    stages: StageTimes,
-    timeout_s: float,
-    given: PassResult | None = None,
-) -> PassResult:
-    """The result of the first reading of a question that finds something, else of the last one.
-
-    `full_s` is the time of a query whose caller sets no shorter one.
-    """
-    limits = TimeLimits(pass_s=timeout_s, full_s=full_s, own_s=profile.source_timeout_ms / 1000)
-    result: PassResult | None = None
-    for asked, its_scope in await tries(understood, scope, sources.chronological, own_session=query.session_id):
-        one = SearchPass(
-            query=query,
-            understood=asked,
-            profile=profile,
-            scope=its_scope,
-            sources=sources,
-            applied_position=applied_position,
-            limits=limits,
-            stages=stages,
-        )
-        result = await one.run(given)
-        if is_answered(result):
-            break
-    assert result is not None  # there is always a first try
-    return result

@@ -1,9 +1,8 @@
 """Successors in a recall: the newer memory before the one that it succeeds, and the older one marked or left out.
 
-Only what was stated counts (`record.successions`); a successor said after the query's clock does not. A successor
-that no search found is fetched; one that the query may not see changes nothing. The mark "(until DATE)" of a line
-follows from `ScoredCandidate.ended`, which is set here and written by `bundle.lines.head`. The profile's key
-`superseded` is the switch: `mark`, `omit`, or `keep`, by which nothing is moved or marked.
+Only what was stated counts (`record.successions`); a successor said after the query's clock does not, nor one that
+the query may not see. The mark "(until DATE)" of a line follows from `ScoredCandidate.ended`, which is set here and
+written by `bundle.lines.head`. The profile's key `superseded` is the switch: by `keep` nothing is moved or marked.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from typing import Final
 
 from orion_recall.interfaces import MemoryReader
 from orion_recall.recall.candidates.fetch import fetch
-from orion_recall.recall.pass_result import Dropped
+from orion_recall.recall.pass_result import Dropped, Pairs
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, Question, SuccessionLink, Superseded
 
-Pairs = Sequence[tuple[Candidate, MemoryView]]
 Memories = Mapping[int, MemoryView]
 
 MOST_FETCHED: Final = 50

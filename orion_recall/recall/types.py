@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orion_recall.contracts.recall import NoAnswerV1
 from orion_recall.interfaces import ChronologicalIndex, Lexicon, MemoryReader, Source, TitleFinder
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.embedder import Reranker
@@ -12,12 +13,11 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.sections import Render
 from orion_recall.recall.bundle.lines import Selection
 from orion_recall.recall.candidates.fetch import FindsPassages
-from orion_recall.recall.candidates.unindexed import ComparesTexts
+from orion_recall.recall.candidates.fuse import ComparesTexts
 from orion_recall.recall.cascade import CascadeRun
-from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence, Withheld
+from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence
 from orion_recall.recall.pass_result import ModelReport, PassResult
-from orion_recall.recall.ranking.model_scores import Closeness
-from orion_recall.recall.ranking.score import FindsEvidence
+from orion_recall.recall.ranking.score import Closeness, FindsEvidence
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
@@ -32,10 +32,9 @@ class Sources:
     """The retrieval sources by name, and the readers and models that a recall uses.
 
     Memories are read by the first of the `readers` that answers. `fallback` is searched while the index is away.
-    Memories in `tombstones` are left out, whichever source finds them. `texts` compares the question with memories
-    that the index does not hold; without it, they have only the scores of their own source. `has_external`: hits
-    may come from external stores; where it is False, the candidates keep no room for unindexed memories.
-    `redaction` is that of what is shown. `evidence` finds how often statements are stated."""
+    `texts` compares the question with memories that the index does not hold. `has_external`: hits may come from
+    external stores; else the candidates keep no room for unindexed memories. `redaction` is that of what is
+    shown."""
 
     by_name: Mapping[SourceName, Source]
     tokens: TokenCounter
@@ -65,11 +64,9 @@ class Recalled:
     """The outcome of one recall. `selection` is what was kept of the ranked.
 
     `clock` (epoch seconds), `timeout_s` and `read_at`, the outbox position that each copy had applied before the
-    search, by kind (`index`, `graph`), are what it went by besides its query. `strategy` is None where the profile
-    has none for the question's class and shape, `render` and `result` where nothing was searched, `cascade` without
-    a cascade, `withheld` where the answer was not withheld. `is_unsure`: nothing clearly answers, the nearest are
-    handed over; `has_note`: the rendered text says so. `metadata` is that of the bundle's memories, by key, where
-    the query asks for it. `result` is the search pass, or all passes of a cascade together.
+    search, by kind (`index`, `graph`), are what it went by besides its query. `result` is the search pass, or all
+    passes of a cascade together; None where nothing was searched. `is_unsure`: nothing clearly answers, the nearest
+    are handed over; `has_note`: the rendered text says so. `metadata` is that of the bundle's memories, by key.
     """
 
     outcome: Outcome
@@ -83,7 +80,7 @@ class Recalled:
     result: PassResult | None = None
     confidence: AnswerConfidence = NO_CONFIDENCE
     cascade: CascadeRun | None = None
-    withheld: Withheld | None = None
+    withheld: NoAnswerV1 | None = None
     is_unsure: bool = False
     has_note: bool = False
     strategy: str | None = None

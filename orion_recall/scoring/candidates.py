@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from orion_recall.values import NO_TIME, LedBy, MemoryView, QuestionTime, SourceName, SuccessionLink
@@ -12,10 +13,8 @@ from orion_recall.values import NO_TIME, LedBy, MemoryView, QuestionTime, Source
 @dataclass(slots=True, kw_only=True)
 class Candidate:
     """One memory after fusion: its rank in every source (from 1, equal scores share one) and fused score.
-
-    `source_ref` is what the best source's hit says of where it is from. `is_kept`: it is ranked in full, however
-    many candidates have a better fused score.
-    """
+    `is_kept`: it is ranked in full, however many have a better one. `source_ref` is what the best source's hit
+    says."""
 
     key: int
     fused: float = 0.0
@@ -31,33 +30,27 @@ class Candidate:
 
 
 class PartsInColumns(Mapping[str, float]):
-    """The parts of one candidate by name, read from the columns of all; a part that it does not have is left out.
-
-    Few candidates are asked for theirs: a dictionary for each would cost as much as to score them.
-    """
-
-    __slots__ = ("_columns", "_made", "_place", "_rounded")
+    """The parts of one candidate by name, read from the columns of all. Few candidates are asked for theirs: a
+    dictionary for each would cost as much as to score them."""
 
     def __init__(self, columns: Mapping[str, Sequence[float | None]], place: int) -> None:
         self._columns, self._place = columns, place
-        self._made: dict[str, float] | None = None
-        self._rounded: dict[str, float] | None = None
 
     def __getitem__(self, name: str) -> float:
-        return self._row()[name]
+        return self._row[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._row())
+        return iter(self._row)
 
     def __len__(self) -> int:
-        return len(self._row())
+        return len(self._row)
 
     def __repr__(self) -> str:
-        return repr(self._row())
+        return repr(self._row)
 
     def items(self) -> ItemsView[str, float]:
         """Names and parts; those of a Mapping would ask for each part by its name."""
-        return self._row().items()
+        return self._row.items()
 
     def get(self, name: str, default: Any = None) -> Any:
         """The part, or the default; it makes no row of all parts."""
@@ -65,30 +58,22 @@ class PartsInColumns(Mapping[str, float]):
             return default
         return part
 
-    @property
+    @cached_property
     def rounded(self) -> dict[str, float]:
         """The parts, each to 1e-6: reply and decision show the same ones."""
-        if (rounded := self._rounded) is None:
-            rounded = self._rounded = _rounded(self._row())
-        return rounded
+        return {name: round(value, 6) for name, value in self._row.items()}
 
+    @cached_property
     def _row(self) -> dict[str, float]:
-        if (made := self._made) is None:
-            place = self._place
-            made = self._made = {
-                name: part
-                for name, column in self._columns.items()
-                if (part := column[place]) is not None and part == part  # NaN is no part
-            }
-        return made
+        place, columns = self._place, self._columns.items()
+        # NaN is no part
+        return {name: part for name, column in columns if (part := column[place]) is not None and part == part}
 
 
 def rounded_parts(parts: Mapping[str, float]) -> dict[str, float]:
     """The parts by name, each to 1e-6."""
-    return parts.rounded if isinstance(parts, PartsInColumns) else _rounded(parts)
-
-
-def _rounded(parts: Mapping[str, float]) -> dict[str, float]:
+    if isinstance(parts, PartsInColumns):
+        return parts.rounded
     return {name: round(value, 6) for name, value in parts.items()}
 
 
@@ -96,10 +81,10 @@ def _rounded(parts: Mapping[str, float]) -> dict[str, float]:
 class ScoredCandidate:
     """A candidate with its final score in [0, 1], the score's named parts, and the weight of each part.
 
-    The score is the mean of the parts by their weights; a weight without a part counts for nothing. `same` are
-    those of other speakers or days that say the same words. `ended` is the link to its successor; with `succeeds`
-    its score and parts are those of that older memory. Nobody but `recall.successors` changes one: it is not frozen
-    because each recall makes a hundred, and to make a frozen one takes four times as long.
+    The score is the mean of the parts by their weights; a weight without a part counts for nothing. `same` say the
+    same words, of other speakers or days. `ended` is the link to its successor; with `succeeds` its score and parts
+    are those of that older memory. Only `recall.successors` changes one; a frozen one takes four times as long to
+    make.
     """
 
     candidate: Candidate
@@ -118,8 +103,7 @@ Column = Sequence[float | None]
 
 UNDATED_RECENCY = 0.5
 READ_CHARS = 2000
-"""Characters of a text that are read for an answer, a few more than are embedded. To read whole documents would
-cost a recall more than all its searches."""
+"""Characters of a text that are read for an answer, a few more than are embedded."""
 _NO_KEYS: frozenset[int] = frozenset()
 
 
@@ -127,14 +111,11 @@ _NO_KEYS: frozenset[int] = frozenset()
 class QueryFacts:
     """Facts of a query and its searches for the score parts; mappings are by memory key.
 
-    `asker` is the speaker who asks, where the question is in the first person; `is_own`: it is, and asks for
-    nobody else's words.
-    `similarities` are the cosines of all hits of the dense search, candidate or not. `late` is the part of late
-    interaction, for the memories that were compared. `followed` has the parts of the follow-up search by name.
-    `unindexed` are memories that the index does not hold: where the index alone could give a part, a memory of its
-    own has 0 and these have none. Texts of those in `told_unknown` were not read for told times.
-    `entities` are the names in it, `terms` the stems of its words, `identifiers` its numbers and single letters;
-    `evidence` is how often memories' statements are stated, where that was looked up.
+    `asker` is the speaker who asks, where the question is in the first person; `is_own`: it is, and asks for nobody
+    else's words. `similarities` are the cosines of all hits of the dense search, candidate or not, `followed` the
+    parts of the follow-up search by name. `unindexed` are memories that the index does not hold: where it alone
+    could give a part, these have none. Texts of those in `told_unknown` were not read for told times. `terms` are
+    stems, `identifiers` numbers and single letters, `evidence` is how often memories' statements are stated.
     """
 
     now: float

@@ -18,11 +18,8 @@ _OPEN_S: Final = 30 * 86_400.0
 def widened(interval: Interval) -> Interval:
     """The interval, a day wider on both sides."""
     start, end = interval.start, interval.end
-    return interval._replace(
-        start=None if start is None else start - WIDENED_S,
-        end=None if end is None else end + WIDENED_S,
-        exact=False,
-    )
+    start, end = None if start is None else start - WIDENED_S, None if end is None else end + WIDENED_S
+    return interval._replace(start=start, end=end, exact=False)
 
 
 def overlaps(
@@ -32,17 +29,16 @@ def overlaps(
 
     A day that is named exactly is that day; a day beside it counts only where nothing is of the day itself.
     """
-    if not all(one.exact for one in intervals):
-        return [overlap(intervals, start, until) for start, until in times]
-    found = [overlap(intervals, start, until, exactly=True) for start, until in times]
-    return found if any(found) else [overlap(intervals, start, until) for start, until in times]
+    if all(one.exact for one in intervals):
+        found = [overlap(intervals, start, until, exactly=True) for start, until in times]
+        if any(found):
+            return found
+    return [overlap(intervals, start, until) for start, until in times]
 
 
 def proximity(intervals: Sequence[Interval], start: float | None, until: float | None = None) -> float | None:
-    """1 for a memory that overlaps one of the intervals; half as much with each further length of it away.
-
-    None for an undated memory. An interval counts as a day at least, one without beginning or end as thirty.
-    """
+    """1 for a memory that overlaps one of the intervals; half as much with each further length of it away, which is
+    a day at least, thirty for an open one. None for an undated memory."""
     if start is None:
         return None
     end = start if until is None or until < start else until
@@ -59,11 +55,8 @@ def proximity(intervals: Sequence[Interval], start: float | None, until: float |
 def overlap(
     intervals: Sequence[Interval], start: float | None, until: float | None = None, *, exactly: bool = False
 ) -> float | None:
-    """1 for a memory that overlaps one of the intervals, 0.9 within a day of it, else 0; None for an undated one.
-
-    `start` and `until` are the memory's, in epoch seconds; one without `until` is a moment. `exactly`: there is no
-    0.9 for what is within a day.
-    """
+    """1 for a memory that overlaps one of the intervals, 0.9 within a day of it (not with `exactly`), else 0; None
+    for an undated one. `start` and `until` are the memory's; one without `until` is a moment."""
     if start is None:
         return None
     end = start if until is None or until < start else until
@@ -89,8 +82,7 @@ _MEANT: Final = 0.5
 def told_ranges(time: QuestionTime, now: float) -> tuple[TimeRange, ...]:
     """The intervals that told times are compared with, as those are; none where only the time of saying counts.
 
-    Of a question for what is to come no interval begins before `now` (epoch seconds); one that names no time is
-    about all that is to come.
+    Of a question for what is to come none begins before `now`; one that names no time is about all that is to come.
     """
     if time.of == "said":
         return ()
@@ -107,17 +99,14 @@ def told_ranges(time: QuestionTime, now: float) -> tuple[TimeRange, ...]:
 
 
 def as_told(ranges: Iterable[TimeRange], zone: tzinfo) -> tuple[TimeRange, ...]:
-    """The intervals with their days and clock times of the zone in UTC, as told times have them.
-
-    A text names no zone: "this week", said in Lima, ends with Lima's Sunday and not five hours before.
-    """
+    """The intervals with their days and clock times of the zone in UTC, as told times have them: a text names no
+    zone, and "this week", said in Lima, ends with Lima's Sunday."""
     if zone is UTC:
         return tuple(ranges)
     return tuple((_at_same_clock(since, zone), _at_same_clock(until, zone)) for since, until in ranges)
 
 
 def _at_same_clock(moment: float | None, zone: tzinfo) -> float | None:
-    """The moment of UTC at which clocks there show what those of the zone show at the given one."""
     if moment is None:
         return None
     try:
@@ -132,11 +121,8 @@ def tells_of(told: Iterable[ToldTime], ranges: Sequence[TimeRange]) -> bool:
 
 
 def told_share(told: Iterable[ToldTime], ranges: Sequence[TimeRange]) -> float:
-    """How well the told times fit: 1 for one that is as short as the interval it overlaps, less for a longer one.
-
-    "This year" overlaps tomorrow, too, but tells little of it: sqrt(length of the interval / of the told time). An
-    interval counts as a day at least.
-    """
+    """How well the told times fit: 1 for one that is as short as the interval it overlaps, which counts as a day at
+    least, less for a longer one: sqrt(length of the interval / of the told time)."""
     best = 0.0
     for one in told:
         length = one.until - one.since
@@ -151,7 +137,7 @@ def told_share(told: Iterable[ToldTime], ranges: Sequence[TimeRange]) -> float:
 def is_told_of(memory: MemoryView, ranges: Sequence[TimeRange], *, ahead: bool) -> bool:
     """Whether the memory tells of one of the intervals, and not of a much longer time.
 
-    Unless what is to come is asked for, a memory from before the interval does not count: it told of a plan.
+    Unless what is to come is asked for, a memory from before the interval told of a plan.
     """
     if not ahead and memory.ts is not None:
         ts = memory.ts

@@ -1,8 +1,6 @@
 """Score parts: each is a function that gives its column for all candidates, with its default weight and its words.
 
-A profile's section `ranking`, the explanation of an answer and the reference pages read them. A new part is one
-function here. Columns are made one after another: a hundred candidates with a dozen parts take half the time that
-they take one by one.
+The profile's section `ranking`, explanations and reference pages read them: a new part is one function here.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from orion_recall.scoring.candidates import READ_CHARS, UNDATED_RECENCY, Candida
 from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
 from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import stems_of_statement, words
-from orion_recall.values import MemoryView, QuestionTime
+from orion_recall.values import MemoryView, QuestionTime, SourceName
 
 _ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 _TIME_OF_DAY = re.compile(r"\b\d{1,2}(?::[0-5]\d|\s?[ap]\.?m)\b", re.IGNORECASE)
@@ -31,16 +29,15 @@ WHOLE_EVIDENCE = 31
 
 Made = Literal["always", "where it applies", "by another step"]
 """When a part is made: for every candidate; where question or candidates give reason to; from what another step of
-the recall found out. Parts are made in this order, and within it in the order of the table."""
+the recall found out. Parts are made in this order, and within it in that of this module."""
 _ORDER: tuple[Made, ...] = ("always", "where it applies", "by another step")
+Unknown = Callable[[Candidate, MemoryView, float | None], object]
 
 
 @dataclass(frozen=True, slots=True)
 class PartInputs:
-    """The input of every part: the candidates and their memories, the query's facts, the profile's values.
-
-    `fused` are the fused scores divided by the best. `cosines` are those of the dense search, None where it has
-    none; `farthest` is the lowest of them among indexed memories."""
+    """The input of every part. `fused` are fused scores divided by the best, `cosines` those of the dense search;
+    `farthest` is the lowest of them among indexed memories."""
 
     candidates: Sequence[Pair]
     memories: Sequence[MemoryView]
@@ -52,14 +49,12 @@ class PartInputs:
     cosines: Column
     farthest: float | None
 
-    def known(
-        self, column: Column, unknown: Callable[[Candidate, MemoryView, float | None], object] | None = None
-    ) -> Column:
-        """The column, with None for unindexed memories, or for those of them where the part is not known."""
+    def known(self, column: Column, unknown: Unknown = lambda _, __, ___: True) -> Column:
+        """The column, with None for unindexed memories where the part is not known."""
         if not (unindexed := self.facts.unindexed):
             return column
         return [
-            None if one.key in unindexed and (unknown is None or unknown(one, memory, part)) else part
+            None if one.key in unindexed and unknown(one, memory, part) else part
             for (one, memory), part in zip(self.candidates, column, strict=True)
         ]
 
@@ -71,9 +66,9 @@ Maker = Callable[[PartInputs], Column | None]
 class ScorePart:
     """One part, which decorates its maker: that gives None where no candidate has the part.
 
-    `weight` is the default one. `measures` says what it is a weight of, `reason` what an explanation calls it. With
-    `needs_weight` it is not made where its weight is 0. `without` says what is not done at all then.
-    `is_relevance`: it says how well the memory fits the question."""
+    `measures` says what it is a weight of, `reason` what an explanation calls it. With `needs_weight` it is not
+    made where its weight is 0; `without` says what is not done then. `is_relevance`: it is about fitting the
+    question."""
 
     name: str
     measures: str
@@ -86,12 +81,10 @@ class ScorePart:
 
     @property
     def description(self) -> str:
-        """The description of the profile's key."""
         relevance = ", a relevance part" if self.is_relevance else ""
         return f"Weight of {self.measures}{relevance} (no unit){f'; 0: {self.without}' if self.without else ''}."
 
     def __call__(self, maker: Maker) -> Maker:
-        """Registers the function as the maker of this part."""
         _MAKERS[self] = maker
         return maker
 
@@ -100,8 +93,7 @@ _MAKERS: dict[ScorePart, Maker] = {}
 
 
 def _is_nothing(_: Candidate, __: MemoryView, part: float | None) -> bool:
-    """Whether the part is 0: own index and graph could not find an unindexed memory."""
-    return not part
+    return not part  # own index and graph could not find an unindexed memory
 
 
 @ScorePart("fusion", "the fused score", "what the sources found", weight=0.7, made="always")
@@ -145,9 +137,8 @@ def neighbour(given: PartInputs) -> Column | None:
     made="by another step",
 )
 def late(given: PartInputs) -> Column | None:
-    if not (compared := given.facts.late):
-        return None
-    return [compared.get(candidate.key) for candidate, _ in given.candidates]
+    compared = given.facts.late
+    return [compared.get(candidate.key) for candidate, _ in given.candidates] if compared else None
 
 
 @ScorePart(
@@ -160,9 +151,8 @@ def late(given: PartInputs) -> Column | None:
 def newer(given: PartInputs) -> Column | None:
     """0 for a memory that a newer one overtakes, 1 for any other; none where a time is asked about.
 
-    A newer memory overtakes an older one that is about as near to the question, where it has all the words of it
-    that the older one has: of two texts about one thing the newer one is likelier to hold. Only the nearest are
-    compared.
+    It overtakes one that is about as near to the question, where it has all of its words that the older one has: of
+    two texts about one thing the newer one is likelier to hold. Only the nearest are compared.
     """
     near = [
         given.facts.late.get(candidate.key, cosine)
@@ -174,7 +164,7 @@ def newer(given: PartInputs) -> Column | None:
     column = [1.0] * len(near)
     asked = given.facts.terms | given.facts.identifiers
     close = [
-        (memory.ts, place, score, asked & stems_of(memory))
+        (memory.ts, place, score, asked & _stems_of(memory))
         for place, (score, memory) in enumerate(zip(near, given.memories, strict=True))
         if score is not None and score >= least and memory.ts is not None
     ]
@@ -194,17 +184,12 @@ def newer(given: PartInputs) -> Column | None:
     needs_weight=True,
 )
 def identifiers(given: PartInputs) -> Column | None:
-    """The share of the question's numbers and single letters (2.3, PAY-31, gate A) that the memory has.
-
-    Vectors hardly tell them apart, and they tell which of several like things is meant.
-    """
-    if not (asked := given.facts.identifiers):
-        return None
-    return [len(asked & stems_of(memory)) / len(asked) for memory in given.memories]
+    """Vectors hardly tell 2.3, PAY-31 or gate A apart, and they tell which of several like things is meant."""
+    asked = given.facts.identifiers
+    return [len(asked & _stems_of(memory)) / len(asked) for memory in given.memories] if asked else None
 
 
-def stems_of(memory: MemoryView) -> frozenset[str]:
-    """The stems of a memory's words, its title's and its speaker's."""
+def _stems_of(memory: MemoryView) -> frozenset[str]:
     return stems_of_statement(memory.speaker, memory.title, memory.best_text)
 
 
@@ -225,8 +210,7 @@ def speaker(given: PartInputs) -> Column | None:
 def asker(given: PartInputs) -> Column | None:
     """1 for what the one who asks has said, or was told; 0 for what others say of themselves; 0.5 for the rest.
 
-    Where the question is in the first person, and asks for nobody else's words. "I live in Bergen" said by another
-    is no answer to "Where do I live?", but "you live" is one."""
+    "I live in Bergen" said by another is no answer to "Where do I live?", but "you live" is one."""
     me = given.facts.asker
     if me is None or given.facts.named_speaker not in (None, me):
         return None
@@ -250,11 +234,8 @@ def _of_asker(memory: MemoryView, me: str, first_name: str) -> float:
     needs_weight=True,
 )
 def role(given: PartInputs) -> Column | None:
-    """1 for what a person said, 0 for what an assistant said, where the question is in the first person.
-
-    What somebody did, has or wants is in their own words; an assistant's answer says it again among much else. None
-    where no candidate, or every one, is an assistant's.
-    """
+    """What somebody did, has or wants is in their own words; an assistant says it again among much else. None where
+    no candidate, or every one, is an assistant's."""
     if not given.facts.is_own:
         return None
     column = [0.0 if one.assistant or names_assistant(one.speaker) else 1.0 for one in given.memories]
@@ -263,11 +244,8 @@ def role(given: PartInputs) -> Column | None:
 
 @ScorePart("time", "'the memory is of the time that the query names'", "when it was said, or a time that it names")
 def time(given: PartInputs) -> Column | None:
-    """How well the memory's time fits that of the question. An undated memory has no such part.
-
-    None where the question is about what texts tell of a time, whenever it was said. Where it may mean either, what
-    was told of the time later is of that time, too.
-    """
+    """None for an undated memory, and where the question is about what texts tell of a time, whenever it was said.
+    Where it may mean either, what was told of the time later is of that time, too."""
     asked = given.facts.time
     if asked.of == "told":
         return None
@@ -290,10 +268,8 @@ def time(given: PartInputs) -> Column | None:
 
 
 def session_named(candidates: Iterable[Pair], time: QuestionTime, session_id: str | None) -> str | None:
-    """The session that the question names by its place, by first turn, among the candidates.
-
-    The query's own session is none of them.
-    """
+    """The session that the question names by its place, by first turn, among the candidates' without the
+    query's."""
     if time.session is None:
         return None
     first: dict[str, float] = {}
@@ -323,22 +299,17 @@ def proximity(given: PartInputs) -> Column | None:
     "told", "'the memory tells of the time that the query is about'", "a time that it names", needs_weight=True
 )
 def told(given: PartInputs) -> Column | None:
-    """How well the times that the text tells fit the time of the question.
-
-    None where that time may as well be that of saying: then it counts in `time`. Where a time is what the question
-    asks for, a fit is worth half; where the question asks when something is, a quarter, since any time would fit.
-    """
+    """None where that time may as well be that of saying: then it counts in `time`. Where a time is what the
+    question asks for, a fit is worth half; where it asks when something is, a quarter, since any time would fit."""
     asked = given.facts.time
     ranges = told_ranges(asked, given.facts.now)
     if not ranges or (asked.of == "both" and asked.intervals):
         return None
     worth = 1.0 if asked.of == "told" and asked.intervals else _QUARTER if asked.asks_when else _HALF
-    column = [worth * told_share(memory.told, ranges) if memory.told else 0.0 for memory in given.memories]
-    if not (unknown := given.facts.told_unknown):
-        return column
+    unread = given.facts.told_unknown
     return [
-        None if candidate.key in unknown else part
-        for (candidate, _), part in zip(given.candidates, column, strict=True)
+        None if one.key in unread else worth * told_share(memory.told, ranges) if memory.told else 0.0
+        for one, memory in given.candidates
     ]
 
 
@@ -361,24 +332,20 @@ def no_question(given: PartInputs) -> Column | None:
 
 @ScorePart("words", "the keyword score, stretched over the candidates", "its words", needs_weight=True)
 def keyword_score(given: PartInputs) -> Column | None:
-    column = _stretched([candidate.scores.get("lexical") for candidate, _ in given.candidates])
-    return None if column is None else given.known(column, lambda found, _, __: "lexical" not in found.scores)
+    return _stretched(given, "lexical", [candidate.scores.get("lexical") for candidate, _ in given.candidates])
 
 
 @ScorePart("meaning", "the cosine, stretched over the candidates", "its meaning", needs_weight=True)
 def stretched_cosine(given: PartInputs) -> Column | None:
-    column = _stretched(given.cosines)
-    return None if column is None else given.known(column, lambda found, _, __: "vector" not in found.scores)
+    return _stretched(given, "vector", given.cosines)
 
 
-def _stretched(scores: Column) -> Column | None:
-    found = [score for score in scores if score is not None]
-    if not found:
+def _stretched(given: PartInputs, source: SourceName, scores: Column) -> Column | None:
+    if not (found := [score for score in scores if score is not None]):
         return None
     low, span = min(found), max(found) - min(found)
-    if span <= 0:
-        return [0.0 if score is None else 1.0 for score in scores]
-    return [0.0 if score is None else (score - low) / span for score in scores]
+    column = [0.0 if score is None else (score - low) / span if span > 0 else 1.0 for score in scores]
+    return given.known(column, lambda found, _, __: source not in found.scores)
 
 
 @ScorePart(
@@ -388,17 +355,13 @@ def _stretched(scores: Column) -> Column | None:
     needs_weight=True,
 )
 def session(given: PartInputs) -> Column:
-    """The best fused score in the memory's session: the turns around an answer tell more.
-
-    Where late interaction has compared a memory, the mean of both counts. Over the candidates alone: with all hits
-    recall was the same on judged questions, and their sessions would have to be looked up. A memory without a
-    session is a session of its own."""
-    found = given.fused
-    if late := given.facts.late:
-        found = [
-            score if (near := late.get(candidate.key)) is None else (score + near) / 2
-            for (candidate, _), score in zip(given.candidates, found, strict=True)
-        ]
+    """The turns around an answer tell more. Where late interaction has compared a memory, the mean of both
+    counts."""
+    late = given.facts.late
+    found = [
+        score if (near := late.get(candidate.key)) is None else (score + near) / 2
+        for (candidate, _), score in zip(given.candidates, given.fused, strict=True)
+    ]
     sessions = [memory.session_id for memory in given.memories]
     best: dict[str | None, float] = dict.fromkeys(sessions, 0.0)
     for name, score in zip(sessions, found, strict=True):
@@ -429,13 +392,11 @@ def first_person(given: PartInputs) -> Column:
     without="titles are not looked for",
 )
 def links(given: PartInputs) -> Column | None:
-    return _followed(given, "links")
+    return _found_by_step(given, given.facts.followed.get("links"))
 
 
-def _followed(given: PartInputs, name: str) -> Sequence[float] | None:
-    if (values := given.facts.followed.get(name)) is None:
-        return None
-    return [values.get(candidate.key, 0.0) for candidate, _ in given.candidates]
+def _found_by_step(given: PartInputs, values: Mapping[int, float] | None) -> Sequence[float] | None:
+    return None if values is None else [values.get(candidate.key, 0.0) for candidate, _ in given.candidates]
 
 
 @ScorePart(
@@ -446,7 +407,7 @@ def _followed(given: PartInputs, name: str) -> Sequence[float] | None:
     without="there is none",
 )
 def second_step(given: PartInputs) -> Column | None:
-    column = _followed(given, "second_step")
+    column = _found_by_step(given, given.facts.followed.get("second_step"))
     return None if column is None else given.known(column, _is_nothing)
 
 
@@ -456,7 +417,6 @@ def second_step(given: PartInputs) -> Column | None:
     "its path in the graph",
 )
 def path(given: PartInputs) -> Column | None:
-    """How well the path of a possessive chain leads to the memory, where there is a path."""
     column = [candidate.path for candidate, _ in given.candidates]
     return given.known(column, _is_nothing) if any(column) else None
 
@@ -468,11 +428,8 @@ def path(given: PartInputs) -> Column | None:
     needs_weight=True,
 )
 def overlap(given: PartInputs) -> Column | None:
-    """The share of the question's entities that the memory or its statements hold; none without entities.
-
-    An entity is held by its whole name or by a longer one: "Ana" by "Ana Miles"."""
-    wanted = [frozenset(words(name)) for name in given.facts.entities]
-    if not wanted:
+    """An entity is held by its whole name or by a longer one: "Ana" by "Ana Miles"."""
+    if not (wanted := [frozenset(words(name)) for name in given.facts.entities]):
         return None
     column: list[float] = []
     for candidate, memory in given.candidates:
@@ -490,9 +447,7 @@ def overlap(given: PartInputs) -> Column | None:
     without="the graph is not asked",
 )
 def evidence(given: PartInputs) -> Column | None:
-    """The weight of the memory's statements: log2(1 + how often they are stated) / 5, at most 1.
-
-    What several memories state weighs more, and so does a memory of several statements."""
+    """What several memories state weighs more, and so does a memory of several statements."""
     if not (weights := given.facts.evidence):
         return None
     whole = math.log2(1 + WHOLE_EVIDENCE)
@@ -525,8 +480,7 @@ LATER_PARTS: Mapping[str, tuple[str, str]] = {
     "layer": ("cascade.merge.layer", "the weight of its layer"),
     "score": ("cascade.merge.score", "how it ranks among all layers' items"),
 }
-"""Parts that are not of the section `ranking`, but added to a score by a reranker or when layers are merged: the
-profile key of the weight, and what an explanation calls it."""
+"""Parts that a reranker or a merge of layers adds: the profile key of the weight, and what explanations call it."""
 REASONS: Mapping[str, str] = {
     **{part.name: part.reason for part in PARTS},
     **{name: reason for name, (_, reason) in LATER_PARTS.items()},

@@ -34,7 +34,7 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report import why_not as reasons
 from orion_recall.recall.report.asked import clock_of, limits_of_decision, query_of, why_not_again
 from orion_recall.recall.report.decision import RequestFacts, decision
-from orion_recall.recall.report.explain import explained, explained_decision
+from orion_recall.recall.report.reply import explained, explained_decision
 from orion_recall.recall.report.sentences import no_answer_words
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, narrowed, requests_of, shown_of
 from orion_recall.recall.types import Recalled, Sources

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from orion_recall.contracts.recall import CascadeStepV1
 from orion_recall.interfaces import in_scope
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.cascade import CascadeRun, Step
+from orion_recall.recall.cascade import CascadeRun
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.text.normal import memory_key
@@ -92,5 +93,5 @@ def path(recalled: Recalled) -> list[tuple[str, int]]:
     return [(step.layer, step.depth) for step in steps(recalled) if step.not_asked is None]
 
 
-def steps(recalled: Recalled) -> tuple[Step, ...]:
+def steps(recalled: Recalled) -> tuple[CascadeStepV1, ...]:
     return descent_of(recalled).path

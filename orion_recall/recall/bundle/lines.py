@@ -36,8 +36,7 @@ def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC)
     With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone;
     `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory with a successor has
     `(until 2026-11-02)` after it: the day that one was said (`recall.successors`). Text cannot imitate a head: it
-    stays on one line, and brackets in it are shown round. Of a very long id both ends are shown. Days are those of
-    the zone. Equal texts of several people or days are one line with all days and ids.
+    stays on one line, and brackets in it are shown round. Equal texts are one line with all days and ids.
     """
     source, memories = scored.candidate.best_source, [scored.memory, *(one.memory for one in scored.same)]
     day = _listed(day_of(memory.ts, zone) for memory in memories)
@@ -52,23 +51,19 @@ def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC)
 
 def _listed(names: Iterable[str]) -> str:
     """The names, each once: `Ana, Bo, Dag`; of very many the first eight."""
-    first, *others = dict.fromkeys(names)
-    return ", ".join((first, *others[: _MOST_LISTED - 1], *(["…"] if len(others) >= _MOST_LISTED else [])))
+    each = list(dict.fromkeys(names))
+    return ", ".join([*each[:_MOST_LISTED], *(["…"] if len(each) > _MOST_LISTED else [])])
 
 
 def _reference(name: str) -> str:
-    reference = one_line(name)
-    if len(reference) > _LONGEST_REFERENCE:
-        half = _LONGEST_REFERENCE // 2
-        reference = f"{reference[: half - 1]}…{reference[-half:]}"
-    return reference
+    reference, half = one_line(name), _LONGEST_REFERENCE // 2
+    is_long = len(reference) > _LONGEST_REFERENCE  # then both ends are shown
+    return f"{reference[: half - 1]}…{reference[-half:]}" if is_long else reference
 
 
 class Parts(NamedTuple):
-    """What a line shows after its head: the graph's `statements`, title and speaker as `Crane: Bo: `, and the text.
-
-    Title, speaker and text stand in brackets behind statements.
-    """
+    """What a line shows after its head: the graph's `statements`, title and speaker as `Crane: Bo: `, and the text;
+    these stand in brackets behind statements."""
 
     statements: tuple[str, ...]
     opening: str
@@ -86,10 +81,8 @@ def body(scored: ScoredCandidate) -> str:
 
 
 def parts_of(scored: ScoredCandidate) -> Parts:
-    """The parts of a line; it has statements where the graph found the memory, or a path leads to it.
-
-    None of it can pose as a part of the prompt (`text.inert`): a speaker "System" has a look-alike of the colon.
-    """
+    """The parts of a line; it has statements where the graph found the memory, or a path leads to it. None of it
+    can pose as a part of the prompt (`text.inert`)."""
     memory, candidate = scored.memory, scored.candidate
     speaker = _listed(one.speaker or "" for one in (memory, *(other.memory for other in scored.same)))
     opening = "".join([_named(name) for name in (memory.title, speaker) if name])
@@ -138,10 +131,8 @@ _BETWEEN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What a line shows: the style of its head, and whether its window should tell a time.
-
-    The days of its head are those of `zone`, and those of relative times as well, which are told with the clock
-    `now`. `redaction` is that of its text. `flags_instructions`: a memory that instructs its reader is flagged."""
+    """What a line shows. `asks_when`: its window should tell a time. The days of its head are those of `zone`, and
+    those of relative times as well, which are told with the clock `now`."""
 
     style: RenderStyle = "v1"
     asks_when: bool = False
@@ -154,16 +145,6 @@ class Shown:
 SHOWN_V1 = Shown()
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """All that a memory's line could show: its head, the head's tokens, and what follows it."""
-
-    scored: ScoredCandidate
-    head: str
-    head_tokens: int
-    parts: Parts
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
     """The bullets of one bundle. `wanted` are the question's stems."""
@@ -171,7 +152,7 @@ class Lines:
     wanted: Set[str]
     tokens: TokenCounter
     shown: Shown = SHOWN_V1
-    _wholes: dict[int, _Whole] = field(default_factory=dict[int, _Whole])
+    _wholes: dict[int, tuple[str, int, Parts]] = field(default_factory=dict[int, tuple[str, int, Parts]])
 
     def fitted(self, scored: ScoredCandidate, left: int, *, window: int) -> SelectedItem | None:
         """The item with as much of its best window as fits, or None when too little would be left of it.
@@ -179,37 +160,31 @@ class Lines:
         `window` is the longest window, in tokens."""
         if self._is_too_long(scored, left):
             return None
-        whole = self._whole(scored)
-        allowed = min(window, left - whole.head_tokens)
+        before, head_tokens, parts = self._whole(scored)
+        whole, room = parts.joined(), left - head_tokens
+        allowed = min(window, room)
         if allowed >= _SHORTEST_SNIPPET:
-            found = self._window(whole.parts, allowed)
-        elif (found := self._short(whole.parts.joined(), allowed)) is None:
+            found = self._window(parts, allowed)
+        elif (found := self._short(whole, allowed)) is None:
             return None
-        is_cut = found[0] != whole.parts.joined()
-        text, used = self._dated(*found, whole, left - whole.head_tokens)
-        return SelectedItem(
-            scored=whole.scored,
-            snippet=text,
-            line=f"{whole.head} {text}",
-            tokens=whole.head_tokens + used,
-            is_cut=is_cut,
-        )
+        text, used = self._dated(*found, scored.memory.ts, parts.opening, room)
+        line, is_cut = f"{before} {text}", found[0] != whole
+        return SelectedItem(scored=scored, snippet=text, line=line, tokens=head_tokens + used, is_cut=is_cut)
 
-    def _whole(self, scored: ScoredCandidate) -> _Whole:
-        """Made once, since a memory is tried again with a longer window."""
+    def _whole(self, scored: ScoredCandidate) -> tuple[str, int, Parts]:
+        """Head, its tokens, and what could follow it: made once, since a memory is tried again with a longer
+        window."""
         key = scored.candidate.key
-        if (known := self._wholes.get(key)) is None:
-            known = self._wholes[key] = self._made(scored)
-        return known
-
-    def _made(self, scored: ScoredCandidate) -> _Whole:
+        if (known := self._wholes.get(key)) is not None:
+            return known
         before = head(scored, self.shown.style, self.shown.zone)
         if self.shown.flags_instructions and instructs_reader(f"{scored.memory.title or ''}\n{scored.memory.text}"):
             before += FLAG
         statements, opening, text = parts_of(scored)
         redacted = self.shown.redaction.text
         parts = Parts(tuple(map(redacted, statements)), redacted(opening), redacted(text))
-        return _Whole(scored, before, self.tokens.count(before), parts)
+        known = self._wholes[key] = before, self.tokens.count(before), parts
+        return known
 
     def _is_too_long(self, scored: ScoredCandidate, left: int) -> bool:
         """Whether a text that must fit as a whole clearly does not, by its words, without counting its tokens."""
@@ -248,10 +223,7 @@ class Lines:
         return snippet(whole, self.wanted, allowed, self.tokens, self.shown.asks_when, whole_tokens)
 
     def _stated(self, parts: Parts, allowed: int) -> tuple[str, int]:
-        """As many statements, whole, as take their share, the first ones; then the text's window in brackets.
-
-        A statement begins with its subject and relation: the first one is cut at its end alone.
-        """
+        """As many statements, whole, as take their share, the first ones; then the text's window in brackets."""
         most, stated = int(_LONGEST_STATED * allowed), ""
         for one in parts.statements:
             further = f"{stated}; {one}" if stated else one
@@ -279,17 +251,12 @@ class Lines:
                 return kept, used
         return "", line_tokens("", self.tokens)
 
-    def _dated(self, window: str, used: int, whole: _Whole, allowed: int) -> tuple[str, int]:
-        """The window with the dates of its relative times, where these fit the budget.
-
-        Title and speaker before the text are no "Nina wrote:" in it.
-        """
+    def _dated(self, window: str, used: int, said: float | None, opening: str, allowed: int) -> tuple[str, int]:
+        """The window with the dates of its relative times, where these fit the budget."""
         if (now := self.shown.now) is None:
             return window, used
-        opening = whole.parts.opening
-        lead = opening if window.startswith(opening) else ""
-        said, zone = whole.scored.memory.ts, self.shown.zone
-        dated = lead + with_dates(window[len(lead) :], said, zone=zone, now=now)
+        lead = opening if window.startswith(opening) else ""  # title and speaker are no "Nina wrote:" in the text
+        dated = lead + with_dates(window[len(lead) :], said, zone=self.shown.zone, now=now)
         if dated == window or (longer := line_tokens(dated, self.tokens)) > allowed:
             return window, used
         return dated, longer
@@ -304,10 +271,8 @@ DropReason = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedItem:
-    """A selected item: the scored candidate, its snippet and its rendered line, "" where another line names it.
-
-    `tokens` are the line's, with the newline that follows it. `is_cut`: the snippet is not all of the memory.
-    """
+    """A selected item. Its line is "" where another line names it; `tokens` are the line's, with the newline that
+    follows it. `is_cut`: the snippet is not all of the memory."""
 
     scored: ScoredCandidate
     snippet: str
@@ -318,10 +283,8 @@ class SelectedItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The selected items in order, and the number of dropped candidates by reason.
-
-    `left_out` has the reasons of those that were ranked and did not get into the bundle, by key.
-    """
+    """The selected items in order, and the number of dropped candidates by reason. `left_out` has the reasons of
+    those that were ranked and did not get into the bundle, by key."""
 
     items: tuple[SelectedItem, ...]
     tokens: int

@@ -102,19 +102,20 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
 
     A text that is a quotation as a whole is said by its speaker.
     """
-    if _CAPITALS.search(text, start + 1, end) is not None and _REPORTED.search(text, 0, start) is None:
+    if _REPORTED.search(text, 0, start) is not None:
+        return True
+    if _CAPITALS.search(text, start + 1, end) is not None:
         return text.upper() != text
-    return _REPORTED.search(text, 0, start) is not None or any(
+    return any(
         one.start() < start and end < one.end() and one.group() != text.strip() for one in _QUOTED.finditer(text)
     )
 
 
 def _folded(text: str) -> str:
     """The text in lower case, of the same length: places in it must stay places of the text."""
-    folded = text.lower()
-    if len(folded) != len(text):  # İ and its like
-        folded = "".join(one if len(one.lower()) > 1 else one.lower() for one in text)
-    return folded
+    if len(folded := text.lower()) == len(text):
+        return folded
+    return "".join(one if len(one.lower()) > 1 else one.lower() for one in text)  # İ and its like
 
 
 @lru_cache(maxsize=512)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,14 +16,8 @@ from orion_recall.values import SOURCE_NAMES, SourceName
 _READ_CHARS = 1000
 
 
-def _words_beside(asked: Set[str], text: str) -> frozenset[str]:
-    """The stems of a text's words, without those of the question: these say nothing about two of a kind."""
-    return stems(frozenset(content_words(text[:_READ_CHARS]))) - asked
-
-
 # No line takes fewer tokens: dash, date and a word.
 _SHORTEST_LINE = 4
-
 # After so many in turn that do not fit, hardly any does: each costs its tokens' count.
 _MOST_MISSES = 8
 # Fewer tokens say hardly anything more.
@@ -32,10 +26,8 @@ _LEAST_WIDER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caps:
-    """The limits of a bundle. `later_snippet_tokens` is the window of the items after `full_windows` first ones.
-
-    The answer is most often among the first, and is shown with more of what is around it.
-    """
+    """The limits of a bundle. `later_snippet_tokens` is the window of the items after `full_windows` first ones:
+    the answer is most often among those."""
 
     source_top_k: Mapping[SourceName, int]
     max_per_source: int
@@ -49,11 +41,8 @@ class Caps:
 
     def window_of(self, taken: int) -> int:
         """The longest window of the next item, in tokens, after so many."""
-        return (
-            self.snippet_tokens
-            if taken < self.full_windows
-            else min(self.snippet_tokens, self.later_snippet_tokens)
-        )
+        least = self.snippet_tokens if taken < self.full_windows else self.later_snippet_tokens
+        return min(self.snippet_tokens, least)
 
 
 def select(
@@ -65,11 +54,11 @@ def select(
 ) -> Selection:
     """The bundle's items in rank order. The rendered lines, newlines included, never exceed the budget.
 
-    The caps of a source, and of repetition, decide who is taken first. Those that they leave out take the room that
-    is left, in items and tokens, best first; who does not get in keeps the cap as the reason. Tokens that are left
-    then go to what was cut.
+    Those that the caps of a source, and of repetition, leave out take the room that is left, best first; who does
+    not get in keeps the cap as the reason. Tokens that are left then go to what was cut.
     """
     left_out: dict[int, DropReason] = {}
+    reason: DropReason | None
     per_source: dict[SourceName, int] = dict.fromkeys(caps.source_top_k, 0)
     seen = dict(per_source)
     items: dict[int, SelectedItem] = {}
@@ -79,70 +68,70 @@ def select(
     lines = Lines(wanted=wanted, tokens=tokens, shown=shown)
     said: list[frozenset[str]] = []  # the words of each item, where only a share of an item's may be repeated
     share = caps.max_repetition
+
+    def words_beside(scored: ScoredCandidate) -> frozenset[str]:
+        """The stems of its words, without those of the question: these say nothing about two of a kind."""
+        return stems(frozenset(content_words(scored.memory.text[:_READ_CHARS]))) - wanted
+
+    def repeats(scored: ScoredCandidate) -> bool:
+        own = words_beside(scored)
+        return any(len(own & other) > share * len(own) for other in said)
+
+    def is_taken(place: int, scored: ScoredCandidate) -> bool:
+        nonlocal left, taken, misses
+        room = most - taken
+        if len(scored.same) >= room:
+            scored = replace(scored, same=scored.same[: room - 1])
+        is_full = left < _SHORTEST_LINE or misses >= _MOST_MISSES
+        item = None if is_full else lines.fitted(scored, left, window=caps.window_of(len(items)))
+        if item is None:
+            misses += 1
+            return False
+        items[place] = item
+        left -= item.tokens
+        taken += 1 + len(item.scored.same)
+        return True
+
     for place, scored in enumerate(ranked):
-        candidate = scored.candidate
-        source, key = candidate.best_source, candidate.key
+        source, key = scored.candidate.best_source, scored.candidate.key
         seen[source] += 1
+        reason = None
         if seen[source] > top_k[source]:
-            left_out[key] = "source_top_k"
-            waiting.append((place, scored))
+            reason = "source_top_k"
         elif per_source[source] >= most_of_source:
-            left_out[key] = "max_per_source"
-            waiting.append((place, scored))
-        elif said and _repeats(_words_beside(wanted, scored.memory.text), said, share):
-            left_out[key] = "repetition"
+            reason = "max_per_source"
+        elif said and repeats(scored):
+            reason = "repetition"
+        if reason is not None:
+            left_out[key] = reason
             waiting.append((place, scored))
         elif taken >= most:
             left_out[key] = "max_total_items"
-        elif (
-            left < _SHORTEST_LINE
-            or misses >= _MOST_MISSES
-            or (item := lines.fitted(_in_room(scored, most - taken), left, window=caps.window_of(len(items))))
-            is None
-        ):
+        elif is_taken(place, scored):
+            misses = 0
+            if share < 1:
+                said.append(words_beside(scored))
+            per_source[source] += 1
+        else:
             left_out[key] = "token_budget"
-            misses += 1
             if caps.over_budget == "stop":
                 left_out |= dict.fromkeys([one.candidate.key for one in ranked[place + 1 :]], "token_budget")
                 waiting = []
                 break
-        else:
-            items[place], misses = item, 0
-            if share < 1:
-                said.append(_words_beside(wanted, scored.memory.text))
-            per_source[source] += 1
-            left -= item.tokens
-            taken += 1 + len(item.scored.same)
     for place, scored in waiting:
         if taken >= most or left < _SHORTEST_LINE or misses >= _MOST_MISSES:
             break
-        shorter = _in_room(scored, most - taken)
-        if (item := lines.fitted(shorter, left, window=caps.window_of(len(items)))) is not None:
-            items[place] = item
-            left -= item.tokens
-            taken += 1 + len(item.scored.same)
+        if is_taken(place, scored):
             del left_out[scored.candidate.key]
         elif caps.over_budget == "stop":
             break
-        else:
-            misses += 1
     kept = _widened([items[place] for place in sorted(items)], left, caps, lines)
     return _with_same(ranked, _within_budget(kept, caps.budget_tokens, left_out, tokens))
 
 
-def _repeats(own: Set[str], said: Sequence[Set[str]], most: float) -> bool:
-    return any(len(own & other) > most * len(own) for other in said)
-
-
-def _in_room(scored: ScoredCandidate, room: int) -> ScoredCandidate:
-    return scored if len(scored.same) < room else replace(scored, same=scored.same[: room - 1])
-
-
 def _with_same(ranked: Sequence[ScoredCandidate], selection: Selection) -> Selection:
     """The selection with an item for every memory that a line names: equal texts have one line, with the first.
-
-    Those that no line names are left out as the first is, or as there is no room for them.
-    """
+    Those that no line names are left out as the first is, or as there is no room for them."""
     if not any(scored.same for scored in ranked):
         return selection
     items: list[SelectedItem] = []

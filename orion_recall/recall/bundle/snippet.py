@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -51,41 +51,33 @@ class Place(NamedTuple):
     worth: float
 
 
-class Tally:
-    """What the pieces of evidence in a span are worth together: of one kind the first counts most.
-
-    Pieces of one kind are worth the same.
-    """
+class _Tally:
+    """What the pieces of evidence in a span are worth together: of one kind, which are worth the same, the first
+    counts most."""
 
     __slots__ = ("_counts", "value")
 
-    def __init__(self) -> None:
+    def __init__(self, places: Iterable[Place] = ()) -> None:
         self._counts: dict[str, int] = {}
         self.value = 0.0
+        for place in places:
+            self.add(place)
 
     def add(self, place: Place) -> None:
-        """Takes up a piece."""
         count = self._counts.get(place.what, 0)
         self._counts[place.what] = count + 1
         self.value += place.worth * (_AGAIN if count else 1.0)
 
     def remove(self, place: Place) -> None:
-        """Takes a piece away that was taken up."""
         count = self._counts[place.what] = self._counts[place.what] - 1
         self.value -= place.worth * (_AGAIN if count else 1.0)
 
 
-def worth(places: Sequence[Place], begin: int, end: int) -> float:
-    """What the pieces of evidence inside a span are worth together."""
-    tally = Tally()
-    for place in places:
-        if place.start >= begin and place.end <= end:
-            tally.add(place)
-    return tally.value
+def _worth(places: Sequence[Place], begin: int, end: int) -> float:
+    return _Tally(place for place in places if place.start >= begin and place.end <= end).value
 
 
-def times_in(text: str) -> list[Place]:
-    """Where the text tells a time, for a question that asks when."""
+def _times_in(text: str) -> list[Place]:
     read = text[:_READ_CHARS]
     folded = read.lower()
     if len(folded) != len(read):
@@ -164,14 +156,13 @@ def snippet(
 ) -> tuple[str, int]:
     """The text when it fits, else its best span, marked with … where something was left out; and its tokens.
 
-    `wanted` are stems, `asks_when`: a time is asked for; `used` the text's tokens if they are known.
-    Tokens are counted as the text stands in a
-    bundle: after a space, before a newline.
+    `wanted` are stems, `asks_when`: a time is asked for; `used` the text's tokens if they are known. Tokens are
+    counted as the text stands in a bundle: after a space, before a newline.
     """
     used = line_tokens(text, tokens) if used is None else used
     if used <= max_tokens:
         return text, used
-    places = sorted([*_places(text, wanted), *(times_in(text) if asks_when else ())])
+    places = sorted([*_places(text, wanted), *(_times_in(text) if asks_when else ())])
     chars = len(text) * max(1, max_tokens - _ELLIPSES) // used
     while chars >= _FEWEST_CHARS:
         window = _span(text, places, chars)
@@ -187,10 +178,8 @@ def snippet(
 
 
 def line_tokens(text: str, tokens: TokenCounter) -> int:
-    """The tokens of what stands between a line's head and the next line.
-
-    Neither boundary is ever inside a token, so that a bundle's tokens are the sum of its parts'.
-    """
+    """The tokens of what stands between a line's head and the next line: neither boundary is ever inside a
+    token."""
     return tokens.count(f" {text}\n")
 
 
@@ -220,11 +209,9 @@ def _places(text: str, wanted: Set[str]) -> list[Place]:
 
 def _span(text: str, places: Sequence[Place], chars: int) -> str:
     """At most so many characters: whole sentences with the most evidence, or the window of one that is longer."""
-    window = _window(text, places, chars)
+    begin, end = _window(text, places, chars)
     best = _whole_sentences(text, places, chars)
-    if best is None or worth(places, *best) < worth(places, *window):
-        begin, end = window
-    else:
+    if best is not None and _worth(places, *best) >= _worth(places, begin, end):
         begin, end = best
         if end - begin < _FULL * chars:
             end = _word_end(text, begin, chars)
@@ -237,26 +224,23 @@ def _span(text: str, places: Sequence[Place], chars: int) -> str:
 def _with_negation(text: str, begin: int) -> int:
     """Where the span begins with the negation of its first clause, if that stands a few words before it at most."""
     for _ in range(_MOST_NEGATIONS):
-        found = _negation_before(text, begin)
-        if found is None:
-            break
-        begin = found
+        begin = _negation_before(text, begin)
     return begin
 
 
-def _negation_before(text: str, begin: int) -> int | None:
-    """Where the last negation before the span stands that denies how it begins; None without one."""
+def _negation_before(text: str, begin: int) -> int:
+    """Where the last negation before the span stands that denies how it begins; `begin` without one."""
     negations = list(_NEGATION.finditer(text, max(0, begin - _NEGATION_CHARS), begin))
     if not negations:
-        return None
+        return begin
     last = negations[-1]
     denied = last.end()
     if text[denied : denied + 1] == "," and not last["alone"]:
         denied = text.find(",", denied + 1, begin) + 1  # "never, in all my years, seen"
         if not denied:
-            return None
+            return begin
     over = _CLAUSE_END.search(text, denied)
-    return None if over is not None and over.start() < begin else last.start()
+    return begin if over is not None and over.start() < begin else last.start()
 
 
 def _without_announcing(text: str, begin: int, end: int, places: Sequence[Place]) -> int:
@@ -278,7 +262,7 @@ def _whole_sentences(text: str, places: Sequence[Place], chars: int) -> tuple[in
     """From where to where the sentences with the most evidence go; None where no sentence fits or has any."""
     spans = sentences(text)[:_MOST_SENTENCES]
     best, found = 0.0, None
-    tally, inside, taken, last = Tally(), 0, 0, 0
+    tally, inside, taken, last = _Tally(), 0, 0, 0
     for first, (begin, end) in enumerate(spans):
         while inside < taken and places[inside].start < begin:
             tally.remove(places[inside])
@@ -286,7 +270,7 @@ def _whole_sentences(text: str, places: Sequence[Place], chars: int) -> tuple[in
         last = max(last, first)
         if end - begin > chars:
             taken = inside = max(taken, bisect_left(places, (end,)))
-            tally = Tally()
+            tally = _Tally()
             continue
         while last + 1 < len(spans) and spans[last + 1][1] - begin <= chars:
             last += 1
@@ -334,8 +318,7 @@ def _window(text: str, places: Sequence[Place], chars: int) -> tuple[int, int]:
 
 def _densest(places: Sequence[Place], chars: int) -> tuple[int, int]:
     """From where to where the most evidence stands within so many characters: the first such place."""
-    best, found, left = 0.0, (0, 0), 0
-    tally = Tally()
+    best, found, left, tally = 0.0, (0, 0), 0, _Tally()
     for place in places:
         tally.add(place)
         while place.end - places[left].start > chars and places[left] is not place:

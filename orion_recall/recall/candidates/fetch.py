@@ -79,10 +79,8 @@ async def nearest_passages(
     timeout_s: float,
     is_away: bool,
 ) -> Mapping[int, int]:
-    """The numbers of the best passages, by key, where those are not the first. Raises nothing.
-
-    An error or delay leaves the first passages. `is_away`: the index has just not answered, and is not asked again.
-    """
+    """The numbers of the best passages, by key, where those are not the first. An error or delay leaves the first
+    ones. `is_away`: the index has just not answered, and is not asked again."""
     if found_by is None or is_away or not keys:
         return FIRST_PASSAGES
     return await or_else(found_by.numbers(question, tenant, keys), FIRST_PASSAGES, timeout_s)
@@ -90,8 +88,5 @@ async def nearest_passages(
 
 def with_passages(memories: Mapping[int, MemoryView], numbers: Mapping[int, int]) -> Mapping[int, MemoryView]:
     """The memories, each with the number of its best passage."""
-    if not numbers:
-        return memories
-    return {
-        key: memory._replace(passage=numbers[key]) if key in numbers else memory for key, memory in memories.items()
-    }
+    found = {key: memory._replace(passage=numbers[key]) for key, memory in memories.items() if key in numbers}
+    return {**memories, **found} if found else memories

@@ -10,17 +10,15 @@ from orion_recall.interfaces import in_scope
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import read_of
-from orion_recall.recall.pass_result import Dropped
+from orion_recall.recall.pass_result import Dropped, Pairs
 from orion_recall.recall.search.period import in_period, is_of_period
+from orion_recall.recall.understand.people import SaidBy
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.recall.understand.said_by import SaidBy
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
 from orion_recall.text.normal import normal_form
 from orion_recall.text.reported import reports
 from orion_recall.values import MemoryView, Question, Scope
-
-Pairs = Sequence[tuple[Candidate, MemoryView]]
 
 OWN_TURN_S = 120.0
 _ACTIVE_TURN_S = 180.0
@@ -32,10 +30,8 @@ _FEWEST_WORDS, _FEWEST_CHARS = 3, 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exclusions:
-    """Memories that a query excludes: by id, or by their `text` (in normal form) near the time `ts`.
-
-    `is_cut`: the text is the beginning of a longer one, and may end inside a word.
-    """
+    """Memories that a query excludes: by id, or by their `text` (in normal form) near the time `ts`. `is_cut`: the
+    text is the beginning of a longer one, and may end inside a word."""
 
     ids: frozenset[str]
     text: str = ""
@@ -69,11 +65,8 @@ class Exclusions:
 def without_deleted(
     pool: Sequence[Candidate], tombstones: Tombstones, applied_position: float, dropped: Dropped
 ) -> Sequence[Candidate]:
-    """The candidates without memories that were changed or deleted after the position of the searched copies.
-
-    A statement of the graph may come from any memory: while a tombstone is newer than the copies, candidates lose
-    their statements.
-    """
+    """The candidates without memories that were changed or deleted after the position of the searched copies. While
+    there are any, candidates lose their statements of the graph, which may come from any memory."""
     if not tombstones.any_above(applied_position):
         return pool
     kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, applied_position)]
@@ -97,19 +90,17 @@ def visible(
     is_whole_tenant = scope == Scope(tenant=scope.tenant)
     excluded, has_turn, own_hash = exclusions.ids, bool(exclusions.text), question.text_hash
     for candidate in pool:
-        memory = memories.get(candidate.key)
-        if memory is None:
-            memory = read_of(candidate)
-        if memory is None:
-            dropped.note("missing", candidate.key)
+        key = candidate.key
+        if (memory := memories.get(key) or read_of(candidate)) is None:
+            dropped.note("missing", key)
         elif not (is_whole_tenant or in_scope(memory, scope)):
-            dropped.note("filtered", candidate.key)
+            dropped.note("filtered", key)
         elif excluded and memory.id in excluded:
-            dropped.note("excluded", candidate.key)
+            dropped.note("excluded", key)
         elif (memory.text_hash == own_hash and _is_own_turn(memory, question)) or (
             has_turn and exclusions.is_turn(memory)
         ):
-            dropped.note("own_turn", candidate.key)
+            dropped.note("own_turn", key)
         else:
             kept.append((candidate, memory))
     return kept
@@ -135,35 +126,26 @@ def answering(kept: Pairs, understood: Understanding, profile: Profile, dropped:
 
 def _said(kept: Pairs, said: SaidBy, dropped: Dropped) -> Pairs:
     """The candidates that this person said, or that report it, of the time asked about; all where none is."""
-    own: set[int] = set()
-    for candidate, memory in kept:
+
+    def is_own(memory: MemoryView) -> bool:
         if said.intervals and not overlap(said.intervals, memory.ts, exactly=True):
-            continue
-        if memory.speaker in said.speakers or reports(memory.text[:_MOST_CHARS], said.names):
-            own.add(candidate.key)
-    if not own:
-        return kept
-    for candidate, _ in kept:
-        if candidate.key not in own:
-            dropped.note("not_said_by", candidate.key)
-    return [one for one in kept if one[0].key in own]
+            return False
+        return memory.speaker in said.speakers or reports(memory.text[:_MOST_CHARS], said.names)
+
+    own = [one for one in kept if is_own(one[1])]
+    return dropped.others("not_said_by", kept, own) if own else kept
 
 
 def _in_asked_time(kept: Pairs, question: Question, dropped: Dropped) -> Pairs:
     """The candidates of the time that the question names, where it names one; undated memories are dropped.
 
-    They are of that time if they were said then, or tell of it, whichever the question means; what happened is told
-    of afterwards.
+    They were said then, or tell of it, whichever the question means; what happened is told of afterwards.
     """
     intervals, ranges = question.time.intervals, told_ranges(question.time, question.now)
-    is_of_saying = question.time.of != "told"
-    if not intervals:
-        return kept
-    within: list[tuple[Candidate, MemoryView]] = []
-    for found, memory in kept:
-        said = is_of_saying and overlap(intervals, memory.ts, memory.until)
-        if said or (memory.told and is_told_of(memory, ranges, ahead=question.time.ahead)):
-            within.append((found, memory))
-        else:
-            dropped.note("other_time", found.key)
-    return within
+
+    def is_within(memory: MemoryView) -> bool:
+        if question.time.of != "told" and overlap(intervals, memory.ts, memory.until):
+            return True
+        return bool(memory.told) and is_told_of(memory, ranges, ahead=question.time.ahead)
+
+    return dropped.others("other_time", kept, [one for one in kept if is_within(one[1])]) if intervals else kept

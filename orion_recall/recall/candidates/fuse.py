@@ -4,40 +4,46 @@ Reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009): the sum of w / 
 a memory, ranks from 1, equal scores sharing a rank. Min-max fusion sums w * score, each list's scores stretched so
 that the first has 1, and 0 is as far below the last as hits are apart on average: the last of a hundred is worth
 next to nothing, the last of two a half. BM25 with decay sums w * score / first score; a factor of age is for the
-caller to multiply (`decay`). All are divided by the best value possible for the lists that answered, so
-that fused is in [0, 1].
+caller to multiply (`decay`). All are divided by the best value possible for the lists that answered.
+
+Unindexed candidates come from external stores, and from a timeline that is ahead of the index: only their own store
+can find them. They get cosine and late interaction from vectors of their text, told times from reading it, and a
+fused score on the scale of indexed memories.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from orion_recall.index.text_forms import dense_form_of_view
 from orion_recall.interfaces import MemoryReader
+from orion_recall.memory.extraction.light import find_times
 from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, read_of
+from orion_recall.recall.search.all_sources import or_else
 from orion_recall.scoring.candidates import Candidate, recency
-from orion_recall.values import Hit, MemoryView, SourceName, SourceReport
+from orion_recall.scoring.intervals import told_ranges
+from orion_recall.sources.vector_lexical import Nearness
+from orion_recall.values import Hit, MemoryView, Question, SourceName, SourceReport, ToldTime
 
+Kept = Sequence[tuple[Candidate, MemoryView]]
 Method = Literal["rrf", "min_max", "bm25_decay"]
 
 _KEY, _KEY_AND_SCORE = itemgetter(0), itemgetter(0, 1)  # of a hit: quicker than names, and there are hundreds
 _SECOND = itemgetter(1)
-
 WITH_TEXT = 16
-"""So many first hits of each list become candidates if they bring a memory with them, whatever their fused score:
-the index may not hold them, and then no other list could."""
-
-
+"""So many first hits of each list become candidates if they bring a memory with them: the index may not hold
+them."""
 WITHIN = 16
-"""So many first hits of each further list are candidates, whatever their fused score: nothing of a time that the
-question names need be among the best of all times."""
+"""So many first hits of each further list are candidates: nothing of a named time need be among the best of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +60,8 @@ class Fusing:
 class _List(NamedTuple):
     """One list with hits: its weight, its source, and in columns the hits and their ranks.
 
-    Of a memory that a source gave twice the better hit is there. A score of `zero` adds nothing; where it is the
-    first's score, each of them counts as the first. `is_more`: it is a source's list of a further kind; no memory
-    is in two of those, and together they weigh as one.
+    A score of `zero` adds nothing; where it is the first's score, each of them counts as the first. `is_more`: it
+    is a source's list of a further kind; no memory is in two of those, and together they weigh as one.
     """
 
     weight: float
@@ -87,9 +92,8 @@ def fuse(
 ) -> list[Candidate]:
     """One candidate a memory, best first, `limit` at most; equal fused scores in the order of their keys.
 
-    After these come the first `WITHIN` hits of each further list (`within`), and further hits that bring a memory
-    with them and are among the first `with_text` of a list. `best_source` is the source that ranked it best (the
-    heavier one on a tie, then the first by name).
+    After these come the first `WITHIN` hits of each further list (`within`), and of the first `with_text` of a list
+    those that bring a memory. `best_source` ranked it best: the heavier one on a tie, then the first by name.
     """
     lists, method, k = _lists(reports, within, by), by.method, by.k
     possible = 0.0
@@ -106,8 +110,9 @@ def fuse(
     # Objects are made only for candidates: most hits of a deep search become none.
     best = _best(fused, len(fused) if limit is None else limit)
     kept = {hit.key for report in within for hit in report.hits[:WITHIN]}
-    if len(best) < len(fused) and (further := kept | _bringing(lists, with_text)):
-        best += _in_order([(fused[key], key) for key in further.difference(best)])
+    if len(best) < len(fused):
+        bringing = {hit.key for one in lists for hit in islice(one.hits, with_text) if hit.read is not None}
+        best += _in_order([(fused[key], key) for key in (kept | bringing).difference(best)])
     whole = possible if possible > 0 else math.inf
     pool = {
         key: Candidate(key=key, fused=fused[key] / whole, ranks={}, scores={}, is_kept=key in kept) for key in best
@@ -117,12 +122,10 @@ def fuse(
 
 
 def _best(fused: Mapping[int, float], limit: int) -> list[int]:
-    if len(fused) <= limit:
-        return _in_order([(score, key) for key, score in fused.items()])
     if limit <= 0:
         return []
     # Numbers alone sort quickly. What is equal to the last one after rounding must be ordered with it.
-    least = sorted(fused.values(), reverse=True)[limit - 1] - 1e-8
+    least = sorted(fused.values(), reverse=True)[limit - 1] - 1e-8 if len(fused) > limit else -math.inf
     return _in_order([(score, key) for key, score in fused.items() if score >= least])[:limit]
 
 
@@ -136,21 +139,21 @@ def rrf_score(candidate: Candidate, by: Fusing) -> float:
     return sum(by.weights[source] / (by.k + rank) for source, rank in candidate.ranks.items())
 
 
-def fused_unindexed(
-    keys: Collection[int],
+def fused_with_unindexed(
+    kept: Kept,
+    keys: Set[int],
     cosines: Mapping[int, float],
-    indexed: Mapping[int, float],
     reports: Sequence[SourceReport],
+    within: Sequence[SourceReport],
     by: Fusing,
-    *,
-    within: Sequence[SourceReport] = (),
-) -> Mapping[int, float]:
-    """The fused scores, by key, of memories that the index does not hold: the mean over the lists that have them.
+) -> list[tuple[Candidate, MemoryView]]:
+    """The candidates, best first, with cosines and fused scores of the unindexed ones, which have these keys.
 
-    A memory with a cosine counts as if it were in the dense list, at the place of that cosine. A memory without any
-    place in the dense list is left out: its score cannot be compared with the others. `indexed` are the fused
-    scores of indexed memories, which count the lists that missed them. The means are brought to their scale by the
-    average share that those scores are of their gain in the dense list."""
+    Their score is the mean over the lists that have them, brought to the scale of indexed memories, whose scores
+    count the lists that missed them: by the average share that those are of their gain in the dense list. One with
+    a cosine counts as if it were in the dense list at the place of that; one without any place there keeps its
+    score.
+    """
     lists = _lists(reports, within, by)
     dense = next((one for one in lists if one.source == "vector"), None)
     if dense is None:
@@ -166,20 +169,21 @@ def fused_unindexed(
         return {hit.key: gain(one, rank, hit.score) for hit, rank in zip(one.hits, one.ranks, strict=True)}
 
     of_dense, of_lists = gains_of(dense), [(one.weight, gains_of(one)) for one in lists]
-    own = [(score, of_dense[key]) for key, score in indexed.items() if key in of_dense]
+    own = [(one.fused, of_dense[one.key]) for one, _ in kept if one.key not in keys and one.key in of_dense]
     worth = sum(one for _, one in own)
     scale = min(1.0, sum(score for score, _ in own) / worth) if worth > 0 else 1.0
-    fused: dict[int, float] = {}
-    for key in keys:
+    for candidate, _ in kept:
+        key = candidate.key
+        if (cosine := cosines.get(key)) is not None:
+            candidate.scores["vector"] = cosine
+        if key not in keys or (cosine is None and key not in of_dense):
+            continue
         gains = [(weight, known[key]) for weight, known in of_lists if key in known]
-        if key not in of_dense:
-            if key not in cosines:
-                continue
-            rank = 1 + sum(hit.score > cosines[key] for hit in dense.hits)
-            gains.append((dense.weight, gain(dense, rank, cosines[key])))
+        if cosine is not None and key not in of_dense:
+            gains.append((dense.weight, gain(dense, 1 + sum(hit.score > cosine for hit in dense.hits), cosine)))
         possible = sum(weight for weight, _ in gains)
-        fused[key] = scale * sum(weight * one for weight, one in gains) / possible if possible > 0 else 0.0
-    return fused
+        candidate.fused = scale * sum(weight * one for weight, one in gains) / possible if possible > 0 else 0.0
+    return by_fused(kept)
 
 
 def _lists(reports: Sequence[SourceReport], within: Sequence[SourceReport], by: Fusing) -> list[_List]:
@@ -204,16 +208,10 @@ def _lists(reports: Sequence[SourceReport], within: Sequence[SourceReport], by: 
 
 
 def _zero(hits: Sequence[Hit], method: Method) -> float:
-    """The score that adds nothing: as far below the last score as the scores are apart on average.
-
-    Where scores are multiplied by a decay, that is 0, or the last one if it is below 0.
-    """
+    """The score that adds nothing: as far below the last score as the scores are apart on average; where scores are
+    multiplied by a decay, 0, or the last one if it is below 0."""
     first, last = hits[0].score, hits[-1].score
     return min(0.0, last) if method == "bm25_decay" else last - (first - last) / max(1, len(hits) - 1)
-
-
-def _bringing(lists: Sequence[_List], first: int) -> frozenset[int]:
-    return frozenset(hit.key for one in lists for hit in islice(one.hits, first) if hit.read is not None)
 
 
 def _ranks(hits: Sequence[Hit]) -> Sequence[int]:
@@ -290,15 +288,11 @@ async def newest_favoured(
     *,
     is_away: bool = False,
 ) -> Sequence[Candidate]:
-    """The candidates in the order of their decayed scores, `most` at most.
-
-    Their memories are read for that. Scores stay as they are. Candidates that cannot be read come last.
-    """
+    """The candidates in the order of their decayed scores, `most` at most. Their memories are read for that; scores
+    stay as they are. Candidates that cannot be read come last."""
     memories = await fetch(keys_to_fetch(pool, is_away=is_away), readers, timeout_s=timeout_s)
-    scores = dict.fromkeys((candidate.key for candidate in pool), 0.0)
-    for candidate in pool:
-        if (memory := memories.get(candidate.key) or read_of(candidate)) is not None:
-            scores[candidate.key] = candidate.fused * decay(memory)
+    known = [(one, memories.get(one.key) or read_of(one)) for one in pool]
+    scores = {one.key: 0.0 if memory is None else one.fused * decay(memory) for one, memory in known}
     ordered = sorted(pool, key=lambda one: (-round(scores[one.key], 9), one.key))
     if is_away:
         return ordered[:most]
@@ -309,3 +303,73 @@ async def newest_favoured(
 def by_fused(kept: Iterable[tuple[Candidate, MemoryView]]) -> list[tuple[Candidate, MemoryView]]:
     """The candidates, best fused score first."""
     return sorted(kept, key=lambda one: (-round(one[0].fused, 9), one[0].key))
+
+
+MOST_COMPARED = 24
+"""Texts of one recall that are compared, the first of a source's list: 0.2 s of a slow core when none is cached."""
+MOST_READ = 24
+"""Texts of one recall that are read for told times: about a millisecond each when they are not cached."""
+_READ_CHARS = 1_000
+# To compare cached texts takes a millisecond; even a recall that is out of time waits this long for it.
+_COMPARING_S = 0.1
+
+
+class ComparesTexts(Protocol):
+    """Compares texts with a question: see `sources.vector_lexical.TextVectors`."""
+
+    async def embed(self, texts: Sequence[str]) -> None: ...
+
+    async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]: ...
+
+
+def limited(
+    pool: Sequence[Candidate], limit: int, memories: Mapping[int, MemoryView], *, is_away: bool
+) -> Sequence[Candidate]:
+    """The pool up to the limit; beyond it what is to be kept, and unindexed candidates, which bring their text."""
+    if len(pool) <= limit:
+        return pool
+    beyond = (one for one in pool[limit:] if one.is_kept or (not is_away and one.key not in memories))
+    return [*pool[:limit], *beyond]
+
+
+async def compared(
+    unindexed: Kept, question: Question, by: ComparesTexts | None, *, wants_late: bool, timeout_s: float
+) -> tuple[Mapping[int, float], Mapping[int, float]]:
+    """Cosines and late interaction, by key, of the first unindexed candidates, as far as time allows. One of a
+    dense search keeps its cosine. Raises nothing."""
+    lacking = [one for one in unindexed if wants_late or "vector" not in one[0].scores]
+    if by is None or not lacking or timeout_s <= 0:
+        return {}, {}
+    first = sorted(lacking, key=lambda one: min(one[0].ranks.values(), default=0))[:MOST_COMPARED]
+    texts = [dense_form_of_view(memory) for _, memory in first]
+    await or_else(by.embed(texts), None, timeout_s)
+    found = await or_else(by.nearness(question, texts), (), _COMPARING_S)
+    cosines: dict[int, float] = {}
+    late: dict[int, float] = {}
+    for (candidate, _), one in zip(first, found, strict=False):
+        if one is not None and "vector" not in candidate.scores:
+            cosines[candidate.key] = one.cosine
+        if one is not None and wants_late and one.late_interaction is not None:
+            late[candidate.key] = one.late_interaction
+    return cosines, late
+
+
+def with_told_times(
+    kept: Kept, memories: Mapping[int, MemoryView], question: Question
+) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
+    """The candidates, unindexed ones (not in `memories`) with the times that they tell; the keys of unread ones."""
+    if not told_ranges(question.time, question.now):
+        return list(kept), frozenset()
+    lacking = [candidate.key for candidate, memory in kept if candidate.key not in memories and not memory.told]
+    read = frozenset(lacking[:MOST_READ])
+    return [
+        (candidate, memory._replace(told=_told(memory.text[:_READ_CHARS], memory.ts)))
+        if candidate.key in read
+        else (candidate, memory)
+        for candidate, memory in kept
+    ], frozenset(lacking) - read
+
+
+@lru_cache(maxsize=2_048)
+def _told(text: str, ts: float | None) -> tuple[ToldTime, ...]:
+    return tuple(ToldTime(one.since, one.until, one.weekly) for one in find_times(text, ts))

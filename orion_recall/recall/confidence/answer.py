@@ -1,18 +1,13 @@
 """What is handed over: the confidence of an answer, whether it is unsure, and what a profile withholds.
 
-Nothing is withheld but where nothing is asked, or where a profile asks for it. Where nothing clearly answers, the
-nearest few are handed over, and the reply says that it is unsure.
-
 The probability that anything found answers is a logistic regression over a few signals: how near the nearest memory
-is, how far it stands out, and how much of the question's words were found. The weights are data, in
-`answer_model.json` beside this module.
+is, how far it stands out, and how much of the question's words were found. Its weights are `answer_model.json`.
 
 The confidence of an item is made of five factors in [0, 1], weighted by the specification's formula:
 
 overall = 0.35 semantic relevance + 0.25 source quality + 0.15 recency + 0.15 consistency + 0.10 completeness
 
-A score is relative to the best candidate of its query. A confidence is not relative to anything, so that it can be
-compared with a threshold. The confidence of an answer is that of its first item.
+A score is relative to the best candidate of its query; a confidence can be compared with a threshold.
 """
 
 from __future__ import annotations
@@ -24,10 +19,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from orion_recall.contracts import RecallQueryV1
-from orion_recall.contracts.recall import NoAnswerReason
+from orion_recall.contracts.recall import NoAnswerReason, NoAnswerV1, RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import NoAnswer
 from orion_recall.recall.bundle.lines import DropReason, Selection
@@ -89,9 +83,8 @@ def confidences(
 ) -> dict[int, Confidence]:
     """The confidence of each item, by its memory's key.
 
-    `among` are all items ranked with them: where the dense search answered, an item that it did not reach counts as
-    the farthest item that it did reach. `repeated` are the keys of items that a near-duplicate repeats.
-    `uses` tell how memories were used, by their id.
+    `among` are all items ranked with them: one that the dense search did not reach counts as the farthest that it
+    did. `repeated` are the keys of items that a near-duplicate repeats, `uses` is how memories were used, by id.
     """
     reached = [item.candidate.scores["vector"] for item in among if "vector" in item.candidate.scores]
     farthest = min(reached) if reached else None
@@ -118,40 +111,32 @@ def confidences(
 def confidence(
     *, relevance: float, quality: float, recency: float, consistency: float, completeness: float
 ) -> Confidence:
-    """The confidence by the formula."""
+    """The confidence by the formula; low under 0.5, medium under 0.75, else high."""
     overall = 0.35 * relevance + 0.25 * quality + 0.15 * recency + 0.15 * consistency + 0.1 * completeness
     overall = round(overall, 6)
-    return Confidence(overall, level(overall), relevance, quality, recency, consistency, completeness)
-
-
-def level(overall: float) -> Level:
-    """low under 0.5, medium under 0.75, else high."""
-    return "high" if overall >= HIGH_FROM else "medium" if overall >= MEDIUM_FROM else "low"
+    level = "high" if overall >= HIGH_FROM else "medium" if overall >= MEDIUM_FROM else "low"
+    return Confidence(overall, level, relevance, quality, recency, consistency, completeness)
 
 
 def semantic_relevance(item: ScoredCandidate, asked: frozenset[str], *, farthest: float | None) -> float:
-    """How close the memory is to the question: the reranker's score, else its cosine, negative ones as 0.
-
-    Where the dense search was not asked or did not answer: the share of the question's words that the memory or its
-    statements have; `asked` are their stems.
-    """
+    """How close the memory is to the question: the reranker's score, else its cosine, negative ones as 0; without a
+    dense search the share of the question's stems, `asked`, that the memory or its statements have."""
     if (judged := item.parts.get("rerank")) is not None:
         return judged
     near = item.candidate.scores.get("vector", farthest)
     if near is not None:
         return min(max(near, 0.0), 1.0)
-    return len(asked & stems(frozenset(content_words(_said(item))))) / len(asked) if asked else 0.0
+    memory = item.memory
+    said = " ".join(filter(None, (memory.title, memory.speaker, memory.text, *item.candidate.statements)))
+    return len(asked & stems(frozenset(content_words(said)))) / len(asked) if asked else 0.0
 
 
 def source_quality(
     kind: str | None, *, sources: int, sender: float | None = None, use: MemoryUse = NO_USE
 ) -> float:
-    """What is known of the memory as a source, in [0, 1].
-
-    The quality of its kind; 0.05 more when several sources found it; 0.6 of that where its sender was not sure at
-    all, all of it where the sender was or did not say; up to 0.2 more or less by feedback; up to 0.05 more for
-    having been among the first of many answers.
-    """
+    """The quality of its kind; 0.05 more when several sources found it; down to 0.6 of that where its sender was
+    not sure; up to 0.2 more or less by feedback; up to 0.05 more for having been among the first of many
+    answers."""
     quality = QUALITY.get(kind or "", _OTHER_QUALITY) + (_FOUND_TWICE if sources > 1 else 0.0)
     if sender is not None:
         quality *= _UNSURE_SENDER + (1 - _UNSURE_SENDER) * sender
@@ -176,11 +161,6 @@ def completeness(memory: MemoryView) -> float:
     return (known + bool(memory.entities) + bool(memory.tags)) / 5
 
 
-def _said(item: ScoredCandidate) -> str:
-    memory = item.memory
-    return " ".join(filter(None, (memory.title, memory.speaker, memory.text, *item.candidate.statements)))
-
-
 MIN_PROBABILITY = 0.12
 """The minimum of a query that wants one (`options.no_answer`) where the profile has none."""
 UNSURE_NOTE = "Nothing remembered clearly answers this; the nearest:"
@@ -191,9 +171,8 @@ UNSURE_NOTE = "Nothing remembered clearly answers this; the nearest:"
 class AnswerConfidence:
     """The confidence of every item of the bundle, by key, and of the answer; None when there is no item.
 
-    `probability` is that anything found answers the question, of these `signals`. None, without signals, where it
-    cannot be told: a question that only names a time has no words that a memory could lack, and without the index
-    there is nothing to compare.
+    `probability` is that anything found answers, of these `signals`; None where that cannot be told: a question
+    that only names a time has no words that a memory could lack, and without the index there is nothing to compare.
     """
 
     items: Mapping[int, Confidence]
@@ -205,44 +184,28 @@ class AnswerConfidence:
 NO_CONFIDENCE = AnswerConfidence(items={}, overall=None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Withheld:
-    """The reason for an empty bundle: `near_misses` items were found and `value` is below `minimum`, or nothing
-    was searched."""
-
-    reason: NoAnswerReason
-    value: float | None = None
-    minimum: float | None = None
-    near_misses: int = 0
-
-
 class Answer(NamedTuple):
-    """What is handed over, its confidence, whether it is unsure, and why it is withheld, where it is.
-
-    `has_note`: the rendered text begins with a line that says that it is unsure.
-    """
+    """What is handed over, its confidence, whether it is unsure (`has_note`: the rendered text says so), and why it
+    is withheld, where it is."""
 
     selection: Selection
     confidence: AnswerConfidence
     is_unsure: bool = False
     has_note: bool = False
-    withheld: Withheld | None = None
+    withheld: NoAnswerV1 | None = None
 
 
-def asks_nothing(query: RecallQueryV1, understood: Understanding, profile: Profile) -> Withheld | None:
-    """Why nothing is searched for: there is no word to search for, or it is small talk.
-
-    A letter alone is none, but with what else stands there it may be a name: "C++?".
-    """
+def asks_nothing(query: RecallQueryV1, understood: Understanding, profile: Profile) -> NoAnswerV1 | None:
+    """Why nothing is searched for: there is no word to search for, or it is small talk."""
     if query.intent and words(query.intent):
         return None
-    said = understood.question.text.strip().casefold()
+    said = understood.question.text.strip().casefold()  # a letter alone is no word, but "C++?" may be a name
     is_letter = len(said) == 1 and said.isascii() and said.isalpha()
     if is_letter or said in STOP_WORDS or not any(map(str.isalnum, said)):
-        return Withheld(reason="no_words")
+        return NoAnswerV1(reason="no_words", near_misses=0)
     names = {word for name in understood.people for word in words(name)}
     if profile.no_answer.greetings and (kind := small_talk(query.fragment, names)) is not None:
-        return Withheld(reason=kind)
+        return NoAnswerV1(reason=kind, near_misses=0)
     return None
 
 
@@ -260,14 +223,14 @@ def answer_of(
     """The answer that a selection is.
 
     `wanted` is the query's `no_answer`: True withholds an unsure answer, False hands everything over. A recap
-    answers with whatever is of its time. `room_tokens` are left of the budget after the note. Of an
-    external store's hits (`has_external`) hardly any signal is known.
+    answers with whatever is of its time. `room_tokens` are left of the budget after the note. Of an external
+    store's hits (`has_external`) hardly any signal is known.
     """
     if is_of_period(understood):
         return Answer(selection=selection, confidence=confidence)
     if not has_external:
         signals = answer_signals(understood, result)
-        probability = answer_model().probability(signals) if signals else None
+        probability = probability_of(signals) if signals else None
         confidence = replace(confidence, probability=probability, signals=signals)
     least = profile.no_answer  # or what the query wants instead: False for none, True for one in any case
     if wanted is False:
@@ -287,7 +250,7 @@ def answer_of(
     return Answer(selection=nearest, confidence=confidence, is_unsure=True, has_note=has_note)
 
 
-def _below(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) -> Withheld | None:
+def _below(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) -> NoAnswerV1 | None:
     if not least.is_on or confidence.overall is None:
         return None
     numbers: tuple[tuple[NoAnswerReason, float | None, float], ...] = (
@@ -297,7 +260,7 @@ def _below(selection: Selection, confidence: AnswerConfidence, least: NoAnswer) 
     )
     for reason, value, minimum in numbers:
         if value is not None and value < minimum:
-            return Withheld(reason=reason, value=value, minimum=minimum, near_misses=len(selection.items))
+            return NoAnswerV1(reason=reason, value=value, minimum=minimum, near_misses=len(selection.items))
     return None
 
 
@@ -305,23 +268,17 @@ def _nearest(selection: Selection, most: int) -> Selection:
     kept, further = selection.items[:most], selection.items[most:]
     if not further:
         return selection
-    left_out = {**selection.left_out, **{item.scored.candidate.key: "unsure" for item in further}}
-    return replace(
-        selection,
-        items=kept,
-        tokens=sum(item.tokens for item in kept),
-        dropped={**selection.dropped, "unsure": len(further)},
-        left_out=left_out,
-    )
+    left_out: dict[int, DropReason] = {**selection.left_out}
+    left_out |= dict.fromkeys([item.scored.candidate.key for item in further], "unsure")
+    dropped: dict[DropReason, int] = {**selection.dropped, "unsure": len(further)}
+    return Selection(items=kept, tokens=sum(item.tokens for item in kept), dropped=dropped, left_out=left_out)
 
 
 def answer_confidence(
     kept: Sequence[ScoredCandidate], confidences: Mapping[int, Confidence], *, firsts: Collection[int] = ()
 ) -> AnswerConfidence:
-    """The answer's confidence: that of its first item; after a cascade, the highest of the layers' `firsts`.
-
-    `kept` are the bundle's items, `confidences` those of them and of others, `firsts` the keys of first items.
-    """
+    """The answer's confidence: that of the first item kept; after a cascade, the highest of the layers'
+    `firsts`."""
     if not kept:
         return NO_CONFIDENCE
     items = {item.candidate.key: confidences[item.candidate.key] for item in kept}
@@ -331,46 +288,23 @@ def answer_confidence(
     return AnswerConfidence(items=items, overall=overall)
 
 
-MODEL_FILE = Path(__file__).with_name("answer_model.json")
 _NEXT = 10
 _DIGITS = 6
 _LEAST_LOGIT = -700.0
 _NEEDED: tuple[SourceName, ...] = ("vector", "lexical")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weights:
-    """The intercept and the weight of each signal, in logits."""
-
-    intercept: float
-    signals: Mapping[str, float]
-
-    def probability(self, of: Mapping[str, float]) -> float:
-        """The probability for these signals, rounded to 1e-6."""
-        logit = self.intercept + sum(weight * of[name] for name, weight in self.signals.items())
-        return round(1 / (1 + math.exp(-logit)) if logit > _LEAST_LOGIT else 0.0, _DIGITS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerModel:
-    """The weights with late interaction and without; `made` says what they were learned from."""
-
-    late: Weights
-    without_late: Weights
-    made: Mapping[str, object] = field(default_factory=dict[str, object])
-
-    def probability(self, of: Mapping[str, float]) -> float:
-        """The probability for these signals."""
-        return (self.late if "late" in of else self.without_late).probability(of)
-
-
 @cache
-def answer_model() -> AnswerModel:
-    """The model that is shipped."""
-    read = json.loads(MODEL_FILE.read_text(encoding="utf-8"))
-    return AnswerModel(
-        late=Weights(**read["late"]), without_late=Weights(**read["without_late"]), made=read["made"]
-    )
+def _model() -> Mapping[str, Any]:
+    """Intercept and weight of each signal, in logits, with late interaction and without."""
+    return json.loads(Path(__file__).with_name("answer_model.json").read_text(encoding="utf-8"))
+
+
+def probability_of(signals: Mapping[str, float]) -> float:
+    """The probability that anything found answers, by its signals, rounded to 1e-6."""
+    weights = _model()["late" if "late" in signals else "without_late"]
+    logit = weights["intercept"] + sum(weight * signals[name] for name, weight in weights["signals"].items())
+    return round(1 / (1 + math.exp(-logit)) if logit > _LEAST_LOGIT else 0.0, _DIGITS)
 
 
 def answer_signals(understood: Understanding, result: PassResult) -> Mapping[str, float]:

@@ -1,25 +1,30 @@
 """The score of a candidate, the mean of its score parts weighted by the profile; and the order of what is shown.
 
-score = sum(weight * part) / sum(weight) over the parts that are present. The specification's weighted sum with a
-cross-encoder is this with another set of weights.
+score = sum(weight * part) / sum(weight) over the parts that are present. Late interaction (MaxSim) of the
+candidates, and a cross-encoder for the best of them, each give a further part: without an answer in time the order
+stays as it was, and the report says why.
 """
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from orion_recall.errors import ModelError, SourceError
+from orion_recall.models.embedder import Reranker
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import section_values
-from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.bundle.lines import body
+from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult
 from orion_recall.recall.successors import without_superseded
-from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import (
     READ_CHARS,
     Candidate,
@@ -29,9 +34,11 @@ from orion_recall.scoring.candidates import (
     ScoredCandidate,
 )
 from orion_recall.scoring.parts import part_columns
+from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.inert import instructs_reader
-from orion_recall.text.normal import content_words, is_question, stems
-from orion_recall.values import MemoryView, Question, ReaderInstructions
+from orion_recall.text.normal import is_question
+from orion_recall.text.passages import FIRST_PASSAGES
+from orion_recall.values import MemoryView, Question, ReaderInstructions, SourceStatus
 
 # Scores that are at least this share of the best one are about equal; so many of them tell nothing apart.
 _ALIKE, _MANY = 0.7, 16
@@ -76,11 +83,8 @@ def score_candidates(
 
 
 def in_context(weights: dict[str, float], candidates: int) -> dict[str, float]:
-    """The weights; those of what stands around a memory only count in full among many candidates.
-
-    The turn beside it and the rest of its session tell where in a long record an answer is. In a store of five
-    memories everything is beside everything.
-    """
+    """The weights; those of what stands around a memory only count in full among many candidates: in a store of
+    five memories everything is beside everything."""
     share = min(1.0, candidates / CROWD)
     return {name: weight * share if name in _OF_CONTEXT else weight for name, weight in weights.items()}
 
@@ -132,38 +136,6 @@ def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
     return round(total / weight, 6) if weight > 0 else 0.0
 
 
-def facts_of(
-    understood: Understanding,
-    *,
-    similarities: Mapping[int, float],
-    late: Mapping[int, float],
-    followed: Mapping[str, Mapping[int, float]],
-    unindexed: frozenset[int],
-    told_unknown: frozenset[int],
-    evidence: Mapping[int, float],
-) -> QueryFacts:
-    """The facts that the question itself gives, and those of its searches: see `QueryFacts`."""
-    question = understood.question
-    return QueryFacts(
-        now=question.now,
-        named_speaker=understood.named_speaker,
-        asker=understood.asker if understood.is_first_person else None,
-        is_own=understood.is_first_person
-        and (understood.said_by is None or understood.asker in understood.said_by.speakers),
-        time=question.time,
-        session_id=question.session_id,
-        terms=stems(content_words(question.text)),
-        identifiers=stems(understood.identifiers),
-        entities=tuple([entity.name for entity in understood.entities]),
-        similarities=similarities,
-        late=late,
-        followed=followed,
-        unindexed=unindexed,
-        told_unknown=told_unknown,
-        evidence=evidence,
-    )
-
-
 class FindsEvidence(Protocol):
     """Finds the weights of memories' statements: see `sources.graph.GraphEvidence`."""
 
@@ -195,10 +167,8 @@ def in_recap(kept: Sequence[tuple[Candidate, MemoryView]]) -> list[ScoredCandida
 
 
 def substance(memory: MemoryView) -> float:
-    """How much a text tells, in [0, 1]: its length, and whether it has a number, a time or a name in it.
-
-    A question tells half of that, chatter nothing.
-    """
+    """How much a text tells, in [0, 1]: its length, and whether it has a number, a time or a name in it; a question
+    half of that, chatter nothing."""
     if memory.chatter:
         return 0.0
     text = memory.text[:READ_CHARS]
@@ -208,11 +178,8 @@ def substance(memory: MemoryView) -> float:
 
 
 def said_once(ranked: Sequence[ScoredCandidate], dropped: Dropped) -> list[ScoredCandidate]:
-    """The candidates, each text once: the first of equal ones, with those of other speakers or days as its `same`.
-
-    Texts are equal when their normal forms are (case, spacing and punctuation do not count). One that the same
-    speaker said on the same day says nothing more: it is dropped as a near-duplicate.
-    """
+    """The candidates, each text (in normal form) once: the first of equal ones, with those of other speakers or
+    days as its `same`. One that the same speaker said on the same day is dropped as a near-duplicate."""
     if len({item.memory.text_hash for item in ranked}) == len(ranked):
         return [*ranked]
     groups: dict[str, dict[tuple[str | None, float | None], ScoredCandidate]] = {}
@@ -238,29 +205,148 @@ def with_instructing(result: PassResult, use: ReaderInstructions) -> PassResult:
     """The result with memories that instruct their reader held, or down; else as it is."""
     if use not in ("down", "hold"):
         return result
-    instructing = {item.candidate.key for item in result.ranked if instructs(item.memory)}
-    if not instructing:
+    down = [item for item in result.ranked if instructs(item.memory)]
+    if not down:
         return result
-    others = [item for item in result.ranked if item.candidate.key not in instructing]
+    keys = {item.candidate.key for item in down}
+    others = [item for item in result.ranked if item.candidate.key not in keys]
     if use == "hold":
-        for key in instructing:
+        for key in keys:
             result.dropped.note("instructs_reader", key)
-        return replace(result, ranked=tuple(others))
-    down = [item for item in result.ranked if item.candidate.key in instructing]
+        down = []
     return replace(result, ranked=(*others, *down))
 
 
 def reduced(
     scored: Sequence[ScoredCandidate], question: Question, profile: Profile, *, least: float, dropped: Dropped
 ) -> list[ScoredCandidate]:
-    """The candidates, best first, that score `least` or more, each said once.
-
-    Memories that have a successor are left out where the profile omits them. `dropped` notes each reason.
-    """
-    kept: list[ScoredCandidate] = []
+    """The candidates, best first, that score `least` or more, each said once; without those that have a successor
+    where the profile omits them. `dropped` notes each reason."""
+    kept = [item for item in scored if item.score >= least]
     for item in scored:
-        if item.score >= least:
-            kept.append(item)
-        else:
+        if item.score < least:
             dropped.note("below_min_score", item.candidate.key)
     return said_once(without_superseded(kept, question, profile.superseded, dropped), dropped)
+
+
+T = TypeVar("T")
+_NO_INDEX, _AWAY = "there is no index", "the index is away"
+_NO_RERANKER = "the profile wants reranking and no reranker is configured: set ORION_RERANKER"
+
+
+class Closeness(Protocol):
+    """Compares a question with memories: see `sources.vector_lexical.LateInteraction`."""
+
+    async def why_off(self) -> str | None: ...
+
+    async def closeness(
+        self, text: str, keys: Sequence[int], passages: Mapping[int, int]
+    ) -> Mapping[int, float]: ...
+
+
+async def _asked(
+    call: Callable[[], Awaitable[T]], breaker: Breaker, *, timeout_s: float, is_short: bool
+) -> tuple[T | None, ModelReport]:
+    """What the model gives in time, behind its breaker; None with the reason in the report."""
+    began = time.perf_counter()
+
+    def without(status: SourceStatus, error: str) -> tuple[None, ModelReport]:
+        return None, ModelReport(status=status, ms=(time.perf_counter() - began) * 1000, error=error)
+
+    if timeout_s <= 0:
+        return without("late", "no time was left")
+    if not breaker.lets_through(time.monotonic(), is_short=is_short):
+        return without("failed", f"left alone after: {breaker.last_error}")
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = await call()
+    except TimeoutError:
+        error = f"no answer within {timeout_s * 1000:.0f} ms"
+        breaker.record_late(error, time.monotonic(), is_excused=is_short)
+        return without("late", error)
+    except (SourceError, ModelError) as error:
+        breaker.record_error(error, time.monotonic())
+        return without("failed", str(error))
+    breaker.record(None, time.monotonic())
+    return found, ModelReport(status="ok", ms=(time.perf_counter() - began) * 1000)
+
+
+async def late_interaction(
+    text: str,
+    keys: Sequence[int],
+    compared_by: Closeness | None,
+    breaker: Breaker,
+    *,
+    timeout_s: float,
+    is_short: bool = False,
+    is_away: bool = False,
+    passages: Mapping[int, int] = FIRST_PASSAGES,
+) -> tuple[Mapping[int, float], ModelReport]:
+    """The closeness of each compared candidate, by key, and the report. Raises nothing.
+
+    Of a candidate in `passages` the passage of that number is compared. `scaled` makes the score part of it.
+    `is_short`: the caller leaves less than the index's own time, so that being late is not its fault.
+    """
+    if compared_by is None:
+        return {}, ModelReport(status="off", error=_NO_INDEX)
+    if is_away:
+        return {}, ModelReport(status="failed", error=_AWAY)
+    if not keys:
+        return {}, ModelReport(status="empty")
+
+    async def compared() -> str | Mapping[int, float]:
+        return await compared_by.why_off() or await compared_by.closeness(text, keys, passages)
+
+    found, report = await _asked(compared, breaker, timeout_s=timeout_s, is_short=is_short)
+    if found is None or isinstance(found, str):  # why it is off
+        return {}, report if found is None else replace(report, status="off", error=found)
+    return found, replace(report, status="ok" if found else "empty", count=len(found))
+
+
+def scaled(found: Mapping[int, float]) -> Mapping[int, float]:
+    """The score part: from 0 for the least to 1 for the most; all 1 where there is no difference."""
+    if not found:
+        return found
+    low, high = min(found.values()), max(found.values())
+    span = high - low
+    return {key: (value - low) / span if span > 0 else 1.0 for key, value in found.items()}
+
+
+async def rerank(
+    scored: Sequence[ScoredCandidate],
+    question: str,
+    profile: Profile,
+    reranker: Reranker | None,
+    breaker: Breaker,
+    *,
+    timeout_s: float,
+    is_short: bool = False,
+) -> tuple[list[ScoredCandidate], ModelReport]:
+    """The candidates with their part `rerank`, best first again; unchanged when the reranker did not answer.
+
+    The profile's `top_n` are judged, within its time and `timeout_s`. A candidate that was not judged gets the
+    lowest part of those that were: else it would gain by what the others lose.
+    """
+    judged = scored[: profile.rerank.top_n]
+    if reranker is None:
+        return [*scored], ModelReport(status="failed", error=_NO_RERANKER)
+    if not judged:
+        return [*scored], ModelReport(status="empty")
+    allowed_s = min(profile.rerank.timeout_ms / 1000, timeout_s)
+    texts = [body(item) for item in judged]
+    found, report = await _asked(
+        lambda: reranker.scores(question, texts), breaker, timeout_s=allowed_s, is_short=is_short
+    )
+    if found is None:
+        return [*scored], report
+    decides = scored[0].weights.get("time", 0.0) > profile.weights(reranked=False)["time"]
+    weights = in_context(profile.weights(reranked=True, time_decides=decides), len(scored))
+    parts = [*found, *[min(found)] * (len(scored) - len(judged))]
+    blended = in_order(_with_part(item, part, weights) for item, part in zip(scored, parts, strict=True))
+    keys = frozenset(item.candidate.key for item in judged)
+    return blended, replace(report, count=len(judged), judged=keys)
+
+
+def _with_part(item: ScoredCandidate, part: float, weights: dict[str, float]) -> ScoredCandidate:
+    parts = {**item.parts, "rerank": part}
+    return replace(item, parts=parts, weights=weights, score=combine(parts, weights))

@@ -23,11 +23,8 @@ _DIGEST_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptText:
-    """The query text in its kept form.
-
-    The hash is BLAKE2b (RFC 7693) of the whole text as it was sent. Without a key, anybody can check a guessed text
-    against the hash; with a key, which all workers share, only those with the key can.
-    """
+    """The query text in its kept form. The hash is BLAKE2b (RFC 7693) of the whole text as it was sent: without a
+    key, which all workers share, anybody can check a guessed text against it."""
 
     mode: Literal["full", "hash", "none"] = "full"
     key: bytes = field(default=b"", repr=False)
@@ -48,15 +45,16 @@ class KeptText:
 
     def query(self, text: str) -> str:
         """The text, cut; or its hash; or "". A text that is not there has no hash."""
-        if self.mode == "full":
-            return self.redaction.text(text[:QUERY_CHARS])
-        return self._hash(text) if self.mode == "hash" and text else ""
+        return self.intent(text[:QUERY_CHARS] if self.is_full else text) or ""
 
     def intent(self, text: str | None) -> str | None:
-        """The same for the words that came along with the query."""
-        if self.mode == "full" or not text:
-            return self.redaction.optional(text) if self.mode == "full" else text
-        return self._hash(text) if self.mode == "hash" else None
+        """The same, whole, for the words that came along with the query."""
+        if self.is_full:
+            return self.redaction.optional(text)
+        if self.mode == "none" or not text:
+            return "" if text == "" else None
+        digest = hashlib.blake2b(text.encode("utf-8", "replace"), key=self.key, digest_size=_DIGEST_BYTES)
+        return f"blake2b:{digest.hexdigest()}"
 
     def keeps(self, text: str | None) -> bool:
         """Whether nothing in a text is redacted."""
@@ -68,10 +66,6 @@ class KeptText:
             return self.redaction.text(str(error))
         return error.without_values
 
-    def _hash(self, text: str) -> str:
-        digest = hashlib.blake2b(text.encode("utf-8", "replace"), key=self.key, digest_size=_DIGEST_BYTES)
-        return f"blake2b:{digest.hexdigest()}"
-
 
 # Times are no numbers of telephones, and whose memories are searched is told in other columns as it is.
 _NO_TEXT = frozenset(
@@ -80,10 +74,8 @@ _NO_TEXT = frozenset(
 
 
 def asked(query: RecallQueryV1, recalled: Recalled | None, kept_text: KeptText) -> tuple[dict[str, Any], bool]:
-    """What was asked as JSON, and whether all of it is there: words may be redacted, or not kept at all.
-
-    Without a recall only what the message says.
-    """
+    """What was asked as JSON, and whether all of it is there: words may be redacted, or not kept at all. Without a
+    recall only what the message says."""
     options = query.options
     given = {} if options is None else options.model_dump(mode="json", exclude_defaults=True, exclude={"tenant"})
     told: dict[str, Any] = {"options": given}
@@ -112,9 +104,8 @@ def scope_name(scope: Scope) -> str:
 
 def _without_words(told: dict[str, Any]) -> dict[str, Any]:
     found = {name: value for name, value in told.items() if name != "lane"}
-    for name, word in (("options", "tags"), ("turn", "active_turn_text"), ("scope", "tags")):
-        if name in found:
-            found[name] = {key: value for key, value in found[name].items() if key != word}
+    for name in found.keys() & {"options", "turn", "scope"}:
+        found[name] = {key: one for key, one in found[name].items() if key not in ("tags", "active_turn_text")}
     return found
 
 
@@ -170,10 +161,7 @@ def clock_of(decision: RecallDecisionV1) -> float:
 
 
 class Limits(NamedTuple):
-    """The limits that a query was answered under, by its profile and options.
-
-    `source_limit` is how many hits each source searches for, `rank_pool` how many candidates are ranked in full.
-    """
+    """The limits that a query was answered under; each source searches for `source_limit` hits."""
 
     min_score: float
     budget_tokens: int
@@ -184,9 +172,8 @@ class Limits(NamedTuple):
 def limits_of_decision(decision: RecallDecisionV1, profile: Profile) -> Limits:
     """The limits of a decision that was taken by this profile, which may have strategies for its class."""
     options, understood = options_of(decision), decision.understood or {}
-    classes: dict[str, QueryClass] = {name: name for name in QUERY_CLASSES}
-    shapes: dict[str, QuestionShape] = {name: name for name in QUESTION_SHAPES}
-    query_class, shape = classes.get(str(understood.get("class"))), shapes.get(str(understood.get("shape")))
+    query_class: QueryClass | None = next((one for one in QUERY_CLASSES if one == understood.get("class")), None)
+    shape: QuestionShape | None = next((one for one in QUESTION_SHAPES if one == understood.get("shape")), None)
     by = profile if query_class is None else profile.for_class(query_class, shape)
     return Limits(
         min_score=by.min_score if options.min_score is None else options.min_score,

@@ -1,7 +1,6 @@
 """The decision: one query's row in the decision log, for every outcome, with the candidates that it keeps.
 
-Candidates have ids, numbers and codes, and no text. Memories that may not be seen are counted in `dropped` and not
-named. Figures that reply and trace have as well are made here: sources, confidence, cascade, what was understood.
+Candidates have ids, numbers and codes, and no text. Memories that may not be seen are counted and not named.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from orion_recall.contracts.recall import (
     CascadeStepV1,
     CascadeV1,
     ConfidenceV1,
-    NoAnswerV1,
     SelectedV1,
     SourceStats,
     SuccessionV1,
@@ -28,8 +26,8 @@ from orion_recall.contracts.recall import (
 )
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import DropReason
-from orion_recall.recall.cascade import CascadeRun, Step
-from orion_recall.recall.confidence.answer import Confidence, Withheld
+from orion_recall.recall.cascade import CascadeRun
+from orion_recall.recall.confidence.answer import Confidence
 from orion_recall.recall.pass_result import ModelReport, PassResult
 from orion_recall.recall.report.asked import QUERY_CHARS, KeptText, asked, scope_name
 from orion_recall.recall.types import Recalled
@@ -43,9 +41,7 @@ from orion_recall.when.times import session_words
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFacts:
     """Facts of a query that are known before it is answered; `query` is None when it could not be read.
-
-    `candidates` is how many of them its decision keeps.
-    """
+    `candidates` is how many of them its decision keeps."""
 
     decision_id: str
     corr_id: str
@@ -92,9 +88,7 @@ def decision(
     kept_text: KeptText = _FULL_TEXT,
 ) -> RecallDecisionV1:
     """One decision, of now by default. `latency_ms` is rounded in its own field, exact in `stage_ms` under `total`.
-
-    Of an unreadable query those fields are kept that were text, in the form that `kept_text` gives.
-    """
+    Of an unreadable query those fields are kept that were text, in the form that `kept_text` gives."""
     query = facts.query
     sent: dict[str, Any] = {name: getattr(query, name) if query else facts.raw.get(name) for name in _OF_QUERY}
     fragment = query.fragment if query else facts.raw.get("fragment")
@@ -109,10 +103,10 @@ def decision(
         not_replayable = f"of the query the first {QUERY_CHARS:,} characters are kept"
     elif not is_whole or not kept_text.keeps(text) or not kept_text.keeps(query.intent):
         not_replayable = "words of the query are redacted (ORION_REDACT)"
-    found: Mapping[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
-    found_ms: dict[str, Any] = {"latency_ms": latency_ms}  # rounded by the field
+    found: dict[str, Any] = {"selected_ids": [], "backend_counts": {}, "dropped": {}}
     if recalled:
         found = _of_recall(recalled, kept_text)
+    found["latency_ms"] = latency_ms  # rounded by the field
     return RecallDecisionV1(
         id=facts.decision_id,
         **{name: getattr(facts, name) for name in _OF_FACTS},
@@ -121,7 +115,6 @@ def decision(
         query=kept_text.query(text),
         query_chars=len(text),
         user_id=query.options.user if query and query.options else None,
-        **found_ms,
         created_at=created_at or datetime.now(UTC),
         outcome=outcome,
         error=error,
@@ -134,42 +127,48 @@ def decision(
     )
 
 
-def _of_recall(recalled: Recalled, kept_text: KeptText) -> Mapping[str, Any]:
-    items, cascade = recalled.selection.items, recalled.cascade
+def figures(recalled: Recalled) -> dict[str, Any]:
+    """What reply and decision both have of a recall."""
     return {
-        "scope": scope_name(recalled.scope),
-        "selected_ids": [item.scored.memory.id for item in items],
-        "selected": [
-            SelectedV1(
-                id=item.scored.memory.id,
-                source=item.scored.candidate.best_source,
-                score=item.scored.score,
-                parts=rounded_parts(item.scored.parts),
-                ranks={str(source): rank for source, rank in item.scored.candidate.ranks.items()},
-                confidence=_sure(recalled, item.scored.candidate.key),
-                layer=cascade.layers[item.scored.candidate.key] if cascade else None,
-                succeeds=succession(item.scored.succeeds),
-                ended_by=succession(item.scored.ended),
-            )
-            for item in items
-        ],
-        "weights": _weights(tuple(item.scored for item in items)),
         "backend_counts": backend_counts(recalled.reports),
         "sources": source_stats(recalled),
         "dropped": dict(recalled.selection.dropped),
         "tokens": recalled.selection.tokens,
-        "understood": (
-            kept_text.redaction.json(understood(recalled.understood, with_words=kept_text.is_full))
-            if recalled.understood
-            else None
-        ),
         "confidence": recalled.confidence.overall,
-        "cascade": cascade_json(recalled),
-        "no_answer": no_answer_json(recalled.withheld) if recalled.withheld else None,
-        "answer_probability": recalled.confidence.probability,
         "unsure": recalled.is_unsure,
+    }
+
+
+def _of_recall(recalled: Recalled, kept_text: KeptText) -> dict[str, Any]:
+    items, known = [item.scored for item in recalled.selection.items], recalled.understood
+    known_json = known and kept_text.redaction.json(understood(known, with_words=kept_text.is_full))
+    return figures(recalled) | {
+        "scope": scope_name(recalled.scope),
+        "selected_ids": [item.memory.id for item in items],
+        "selected": [_selected(item, recalled) for item in items],
+        "weights": _weights(items),
+        "understood": known_json,
+        "cascade": cascade_json(recalled),
+        "no_answer": recalled.withheld,
+        "answer_probability": recalled.confidence.probability,
         "strategy": recalled.strategy,
     }
+
+
+def _selected(item: ScoredCandidate, recalled: Recalled) -> SelectedV1:
+    candidate, cascade = item.candidate, recalled.cascade
+    sure = recalled.confidence.items.get(candidate.key)
+    return SelectedV1(
+        id=item.memory.id,
+        source=candidate.best_source,
+        score=item.score,
+        parts=rounded_parts(item.parts),
+        ranks={str(source): rank for source, rank in candidate.ranks.items()},
+        confidence=None if sure is None else confidence_json(sure),
+        layer=cascade.layers[candidate.key] if cascade else None,
+        succeeds=succession(item.succeeds),
+        ended_by=succession(item.ended),
+    )
 
 
 def _weights(items: Sequence[ScoredCandidate]) -> dict[str, float] | None:
@@ -177,11 +176,6 @@ def _weights(items: Sequence[ScoredCandidate]) -> dict[str, float] | None:
         return None
     named = {name for item in items for name in item.parts}
     return {name: round(one, _DIGITS) for name, one in items[0].weights.items() if one > 0 and name in named}
-
-
-def _sure(recalled: Recalled, key: int) -> ConfidenceV1 | None:
-    sure = recalled.confidence.items.get(key)
-    return None if sure is None else confidence_json(sure)
 
 
 def candidates_to_keep(profile: Profile, corr_id: str, *, is_traced: bool) -> int:
@@ -203,11 +197,9 @@ def candidates_of(recalled: Recalled, most: int) -> list[CandidateV1]:
     told: list[CandidateV1] = []
     for place, item in enumerate(ranked, start=1):
         key = item.candidate.key
+        fate = {"place": place, "kept": key in kept, "dropped": selection.left_out.get(key)}
         layer = cascade.layers[key] if cascade else None
-        dropped = selection.left_out.get(key)
-        told.append(
-            _of(item.candidate, item.memory, item, place=place, kept=key in kept, dropped=dropped, layer=layer)
-        )
+        told.append(_of(item.candidate, item.memory, item, layer=layer, **fate))
     names = {item.candidate.key: item.memory.id for item in (*result.scored, *in_order)}
     is_of_layers = cascade is not None and cascade.is_merged  # then the score of one layer is of another scale
     for candidate, memory, item, reason, for_key in others[: most - len(ranked)]:
@@ -253,9 +245,7 @@ def left_out(result: PassResult, ranked: set[int]) -> list[LeftOut]:
 
 def succession(link: SuccessionLink | None) -> SuccessionV1 | None:
     """A succession that moved, marked or dropped an item, as decision and trace have it."""
-    if link is None:
-        return None
-    return SuccessionV1(id=link.id, reason=link.reason, evidence=list(link.evidence))
+    return link and SuccessionV1(id=link.id, reason=link.reason, evidence=list(link.evidence))
 
 
 def cascade_json(recalled: Recalled) -> CascadeV1 | None:
@@ -271,36 +261,23 @@ def cascade_json(recalled: Recalled) -> CascadeV1 | None:
         cascaded_to=[step.layer for step in asked],
         cascade_confidences=[step.confidence for step in asked],
         final_confidence=recalled.confidence.overall,
-        threshold=run.limits.threshold,
+        threshold=run.limits.cascade.threshold,
         min_relevance=run.limits.cascade.min_relevance,
         depth=max(step.depth for step in run.path if step.not_asked is None or step.depth == 0),
-        max_depth=run.limits.max_depth,
+        max_depth=run.limits.cascade.max_depth,
         ended=run.ended,
         trigger=_trigger(primary, run),
-        merge_strategy=run.limits.merge.name if run.is_merged else None,
+        merge_strategy=run.limits.cascade.merge.name if run.is_merged else None,
         combined=dict(layers),
-        path=[_step(step) for step in run.path],
+        path=list(run.path),
     )
 
 
 @lru_cache(maxsize=256)
 def confidence_json(confidence: Confidence) -> ConfidenceV1:
     """One item's confidence and factors, rounded to 1e-6: the same model for reply and decision."""
-    return ConfidenceV1(
-        overall=confidence.overall,
-        level=confidence.level,
-        semantic_relevance=round(confidence.semantic_relevance, 6),
-        source_quality=round(confidence.source_quality, 6),
-        recency=round(confidence.recency, 6),
-        consistency=confidence.consistency,
-        completeness=confidence.completeness,
-    )
-
-
-def no_answer_json(withheld: Withheld) -> NoAnswerV1:
-    """Why the answer was withheld."""
-    below = {} if withheld.value is None else {"value": withheld.value, "minimum": withheld.minimum}
-    return NoAnswerV1(reason=withheld.reason, near_misses=withheld.near_misses, **below)
+    fields: dict[str, Any] = confidence._asdict()
+    return ConfidenceV1(**{name: one if name == "level" else round(one, _DIGITS) for name, one in fields.items()})
 
 
 def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
@@ -310,54 +287,30 @@ def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
 
 def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
     """Status, hits and milliseconds of every source, of reranking (`rerank`) and late interaction (`late`)."""
-    asked: list[tuple[str, SourceReport | ModelReport, int, str | None]] = [
-        (str(report.source), report, len(report.hits), report.fallback) for report in recalled.reports
-    ]
-    for name, model in (("rerank", recalled.reranking), ("late", recalled.late_interaction)):
-        if model is not None:
-            asked.append((name, model, model.count, None))
-    return {
-        name: SourceStats(
-            status=one.status,
-            count=count,
-            ms=round(one.ms, 3),
-            error=one.error,
-            **({} if fallback is None else {"stood_in": fallback}),
-        )
-        for name, one, count, fallback in asked
-    }
+    told = {str(report.source): _stats(report, len(report.hits), report.fallback) for report in recalled.reports}
+    models = {"rerank": recalled.reranking, "late": recalled.late_interaction}
+    return told | {name: _stats(model, model.count) for name, model in models.items() if model is not None}
 
 
-def _step(step: Step) -> CascadeStepV1:
-    return CascadeStepV1(
-        layer=step.layer,
-        depth=step.depth,
-        hits=step.hits,
-        confidence=step.confidence,
-        relevance=None if step.relevance is None else round(step.relevance, 6),
-        ms=round(step.ms, 3),
-        late=[str(source) for source in step.late],
-        not_asked=step.not_asked,
-    )
+def _stats(of: SourceReport | ModelReport, count: int, fallback: str | None = None) -> SourceStats:
+    stood_in = {} if fallback is None else {"stood_in": fallback}
+    return SourceStats(status=of.status, count=count, ms=round(of.ms, 3), error=of.error, **stood_in)
 
 
-def _trigger(primary: Step, run: CascadeRun) -> Trigger:
+def _trigger(primary: CascadeStepV1, run: CascadeRun) -> Trigger:
     if primary.not_asked is not None:
         return "not_asked"
     if primary.confidence is None:
         return "nothing_found"
-    if primary.confidence < run.limits.threshold:
+    if primary.confidence < run.limits.cascade.threshold:
         return "confidence_below_threshold"
-    if primary.is_sure(run.limits):
+    if run.ended == "confident" and len(run.path) == 1:
         return "sure"
     return "relevance_unknown" if primary.relevance is None else "relevance_below_minimum"
 
 
 def understood(understanding: Understanding, *, with_words: bool = True) -> dict[str, Any]:
-    """JSON; `with_words` is False where no text of the query may be kept.
-
-    Times are ISO 8601 in UTC, null where an interval has no end on that side.
-    """
+    """JSON; `with_words` is False where no text of the query may be kept. An interval's open end is null."""
     time = understanding.question.time
     told: dict[str, Any] = {
         "intervals": [

@@ -132,12 +132,7 @@ _HOUR, _DAY = 3600.0, 86_400.0
 
 
 def why_sentences(trace: Json) -> Iterator[str]:
-    """Why the first items came first: a sentence or two for each, on one line; one for a recap.
-
-    A worker of another version may have sent sentences of its own.
-    """
-    told = trace.get("why") or ()
-    yield from (one for one in ([told] if isinstance(told, str) else told) if isinstance(one, str))
+    """Why the first items came first: a sentence or two for each, on one line; one for a recap."""
     kept = [one for one in trace.get("candidates", ()) if one["kept"]]
     understood: Json = trace.get("understood") or {}
     if understood.get("shape") == "recap" and kept:
@@ -195,10 +190,8 @@ def why_not_sentence(lost: WhyNot) -> str:
 
 
 def interval_words(interval: Json, zone: str) -> str:
-    """From when to when in the zone, which is named; a kept zone that is unknown here is UTC.
-
-    `interval` is one of `understood`: its ends are ISO 8601, None where it has no end on that side.
-    """
+    """From when to when in the zone, which is named; a kept zone that is unknown here is UTC. `interval` is one of
+    `understood`."""
     clock, name = zone_or_utc(zone)
     start, end = (_moment(interval[side], clock) if interval[side] else "any time" for side in ("from", "until"))
     return f'"{interval.get("words", "")}": {start} up to {end}, {name} ({interval["kind"]})'

@@ -1,9 +1,6 @@
 """Why a memory is not in an answer: the first stage of the recall that lost it, its code, and by how much.
 
-A memory is lost by the record (deleted, not stored or not indexed yet), by what was asked (scope, filter, time),
-by the search (a source that was silent, a list that was too short, no list at all), or by the ranking (a
-near-duplicate, its score, a cap, the budget of tokens). What the decision kept decides; the rest is found out by
-asking again. `sentences.why_not_sentence` has the words.
+What the decision kept decides; the rest is found out by asking again. `sentences.why_not_sentence` has the words.
 """
 
 from __future__ import annotations
@@ -46,7 +43,6 @@ _IDS = ("session_id", "user_id", "agent_id", "run_id")
 class WhyNot:
     """The first stage that lost a memory, by how much (None where that is no number), and the detail.
 
-    `by_how_much` is in `unit`: places of a list, points of the score, tokens, seconds, or changes of the record.
     `code` is the stage's detail, `facts` its numbers and ids. `notes` say what it was found out from.
     """
 
@@ -62,9 +58,9 @@ class WhyNot:
 class Fate:
     """What became of one memory in a recall, beside what its candidates say.
 
-    `ranks` are its ranks in the lists that were searched, `deep_ranks` those in longer lists, `deepest` the length
-    of these. `pool_place` is its place after the fusion, `reason` why it is no named candidate, `tokens` what its
-    shortest line would take, where there was no room for it.
+    `deep_ranks` are its ranks in longer lists, of the length `deepest`. `pool_place` is its place after the fusion,
+    `reason` why it is no named candidate, `tokens` what its shortest line would take, where there was no room for
+    it.
     """
 
     ranks: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -94,33 +90,33 @@ def lost_as_candidate(
         facts = decision.no_answer.model_dump(mode="json", exclude={"near_misses"}) if decision.no_answer else {}
         return _by_score(lost, facts.get("value"), facts.get("minimum"), facts)
     if lost.stage == "score":
-        least = None if limits is None else limits.min_score
+        least = limits and limits.min_score
         return _by_score(lost, one.score, least, {"score": one.score, "minimum": least})
     if lost.stage == "cap":
         return _capped(lost, one, candidates)
-    if lost.stage == "budget" and limits is not None:
-        left = max(limits.budget_tokens - decision.tokens, 0)
-        by = None if fate is None or fate.tokens is None or fate.tokens <= left else float(fate.tokens - left)
-        facts = {"place": one.place, "budget": limits.budget_tokens, "left": left}
-        return replace(lost, facts=facts, by_how_much=by, unit="tokens" if by else None)
-    return replace(lost, facts={"place": one.place}) if lost.stage == "budget" else lost
+    if lost.stage != "budget":
+        return lost
+    if limits is None:
+        return replace(lost, facts={"place": one.place})
+    left = max(limits.budget_tokens - decision.tokens, 0)
+    by = None if fate is None or fate.tokens is None or fate.tokens <= left else float(fate.tokens - left)
+    facts = {"place": one.place, "budget": limits.budget_tokens, "left": left}
+    return replace(lost, facts=facts, by_how_much=by, unit="tokens" if by else None)
 
 
 def lost_in_search(
     decision: RecallDecisionV1, again: RecallDecisionV1, memory_id: str, limits: Limits, fate: Fate, *, data: str
 ) -> WhyNot | None:
-    """What asking again says of a memory that the decision does not name; None where no list has it at all.
-
-    `data` names the data on which it was asked again.
-    """
+    """What asking again, on this `data`, says of a memory that the decision does not name; None where no list has
+    it."""
     silent, still = _silent(decision.sources), _silent(again.sources)
     found_by = sorted(fate.ranks or fate.deep_ranks)
     named = lost_as_candidate(again, memory_id, limits, fate)
-    if found_by and set(found_by) <= set(silent):
-        return WhyNot(stage="source", code="silent", facts={"found_by": [*found_by], "silent": {**silent}})
-    if not found_by and named is None and (silent or still):
-        facts: dict[str, JsonValue] = {"found_by": [], "silent": {**(silent or still)}}
-        return WhyNot(stage="source", code="silent", facts=facts) if still else None
+    if (found_by and set(found_by) <= set(silent)) or (not found_by and named is None and still):
+        facts: dict[str, JsonValue] = {"found_by": [*found_by], "silent": silent or still}
+        return WhyNot(stage="source", code="silent", facts=facts)
+    if not found_by and named is None and silent:
+        return None
     if named is not None and named.stage != "kept":
         return named
     if named is not None:
@@ -244,11 +240,10 @@ def _not_asked_for(decision: RecallDecisionV1, memory: MemoryFacts) -> WhyNot | 
     at, since, until = memory.at, options.since, options.until
     if at is None:
         return WhyNot(stage="time", code="undated") if since or until else None
-    for code, bound, is_lost in (
-        ("after_as_of", options.as_of, options.as_of is not None and at > options.as_of),
-        ("after_until", until, until is not None and at >= until),
-        ("before_since", since, since is not None and at < since),
-    ):
-        if bound is not None and is_lost:
-            return _by_seconds(WhyNot(stage="time", code=code), at, bound)
+    if options.as_of is not None and at > options.as_of:
+        return _by_seconds(WhyNot(stage="time", code="after_as_of"), at, options.as_of)
+    if until is not None and at >= until:
+        return _by_seconds(WhyNot(stage="time", code="after_until"), at, until)
+    if since is not None and at < since:
+        return _by_seconds(WhyNot(stage="time", code="before_since"), at, since)
     return None

@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from orion_recall.errors import SourceError
 from orion_recall.interfaces import Source, TitleFinder
 from orion_recall.profile import Profile
 from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else
@@ -58,7 +57,8 @@ async def follow_up(
         return {}, ()
     looking: dict[str, Coroutine[Any, Any, Mapping[int, _Lead]]] = {}
     ranking, titles, by_name = profile.ranking, sources.titles, sources.by_name
-    if ranking.links > 0 and titles is not None and await _has_titles(titles, asked[0]):
+    tenant = asked[0].scope.tenant
+    if titles and ranking.links > 0 and await or_else(titles.has_titles(tenant), False, timeout_s):
         looking["links"] = _linked(kept, question, asked[0], titles)
     if ranking.second_step > 0 and "lexical" in well and "lexical" in requests:
         looking["second_step"] = _stepped(kept, question, requests["lexical"], by_name["lexical"])
@@ -79,36 +79,32 @@ async def follow_up(
     return parts, tuple(further.values())
 
 
-async def _has_titles(titles: TitleFinder, request: SearchRequest) -> bool:
-    try:
-        return await titles.has_titles(request.scope.tenant)
-    except SourceError:
-        return False
-
-
 async def _linked(
     kept: Kept, question: Question, request: SearchRequest, titles: TitleFinder
 ) -> Mapping[int, _Lead]:
-    """The memories whose titles are in the question or in one of the first hits.
-
-    Each of up to 20 memories that a text names has the whole of the text's own score, each of more has less: a list
-    of names leads nowhere.
-    """
+    """The memories whose titles are in the question or in one of the first hits. Of up to 20 that a text names each
+    has the whole of the text's own score, of more each has less: a list of names leads nowhere."""
     best = max((candidate.fused for candidate, _ in kept), default=0.0) or 1.0
-    naming: list[tuple[float, SourceName, frozenset[str], frozenset[int]]] = [
-        (1.0, kept[0][0].best_source, names_in(question.text), frozenset[int]())
+    first = kept[0][0].best_source
+    naming: list[tuple[float, SourceName, frozenset[str], int | None]] = [
+        (1.0, first, names_in(question.text), None)
     ]
     for candidate, memory in kept[:_LINKING]:
         own = title_names(memory.title) if memory.title else ()
-        named = (
-            names_in(memory.text).union(" ".join(words(label)) for label in memory.entities).difference(own, ("",))
-        )
-        naming.append((candidate.fused / best, candidate.best_source, named, frozenset((candidate.key,))))
+        labels = [" ".join(words(label)) for label in memory.entities]
+        named = names_in(memory.text).union(labels).difference(own, ("",))
+        naming.append((candidate.fused / best, candidate.best_source, named, candidate.key))
     wanted = sorted(frozenset[str]().union(*(named for _, _, named, _ in naming)))
-    found = {**_titled_here(kept, wanted), **await titles.titled(wanted, request.scope, _MOST_LINKED)}
+    names = frozenset(wanted)
+    here = {  # the index does not know titles in external stores
+        candidate.key: called
+        for candidate, memory in kept
+        if candidate.read is not None and memory.title and not names.isdisjoint(called := title_names(memory.title))
+    }
+    found = {**here, **await titles.titled(wanted, request.scope, _MOST_LINKED)}
     leads: dict[int, _Lead] = {}
     for gain, source, named, itself in naming:
-        targets = [key for key, called in found.items() if key not in itself and not named.isdisjoint(called)]
+        targets = [key for key, called in found.items() if key != itself and not named.isdisjoint(called)]
         for key in targets:
             share = gain * min(1.0, _FEW_LINKED / len(targets))
             if key not in leads or share > leads[key].share:
@@ -116,22 +112,9 @@ async def _linked(
     return leads
 
 
-def _titled_here(kept: Kept, wanted: Sequence[str]) -> Mapping[int, Sequence[str]]:
-    """The names of those candidates whose titles are wanted: the index does not know titles in external stores."""
-    names = frozenset(wanted)
-    called = {
-        candidate.key: title_names(memory.title)
-        for candidate, memory in kept
-        if candidate.read is not None and memory.title
-    }
-    return {key: given for key, given in called.items() if not names.isdisjoint(given)}
-
-
 async def _stepped(kept: Kept, question: Question, request: SearchRequest, lexical: Source) -> Mapping[int, _Lead]:
-    """The keyword search for the question together with the new names in the first hits.
-
-    Those hits themselves gain nothing: they hold all of these names.
-    """
+    """The keyword search for the question together with the new names in the first hits, which hold all of these
+    and gain nothing."""
     first, asked = kept[:_STEPPING], frozenset(words(question.text))
     labels = dict.fromkeys(label for _, memory in first for label in memory.entities)
     new = [label for label in labels if not asked.issuperset(words(label))][:_MOST_NAMES]

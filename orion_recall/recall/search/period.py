@@ -1,8 +1,7 @@
 """The search of a period: everything of a time, or of a session, that a question names and asks nothing else of.
 
-Words say nothing of what happened yesterday. So the index lists the memories of the period, whatever they say, and
-all sources search inside it alone. The period is as exact as it was named; only where it holds nothing it is a day
-wider on both sides, since people are often a day off.
+The index lists the memories of the period, whatever they say, and all sources search inside it alone. The period is
+as exact as it was named; where it holds nothing it is a day wider, since people are often a day off.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from typing import Final
 
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import ChronologicalIndex
-from orion_recall.recall.bundle.lines import DropReason
-from orion_recall.recall.pass_result import Dropped, PassResult
-from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else
-from orion_recall.recall.search.further_lists import within
+from orion_recall.recall.pass_result import Dropped, Pairs, PassResult
+from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else, within
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import READ_CHARS, Candidate
 from orion_recall.scoring.intervals import as_told, overlap, told_share, widened
@@ -35,7 +32,6 @@ _PAGE: Final = 256
 _MOST_PAGES: Final = 20
 
 Asked = tuple[Understanding, Scope]
-Pair = tuple[Candidate, MemoryView]
 
 
 def is_of_period(understood: Understanding) -> bool:
@@ -56,13 +52,15 @@ async def tries(
     A session that is named by its place becomes the scope, where it is all that is asked for; else it counts in the
     score. `own_session` is the query's.
     """
-    time = understood.question.time
-    named: str | None = None
+
+    def at(time: QuestionTime) -> Understanding:
+        return replace(understood, question=replace(understood.question, time=time))
+
+    time, named = understood.question.time, None
     if time.session is not None and index is not None:
         named = await session_at(index, scope, time.session, without=own_session)
-        if named is not None:
-            question = replace(understood.question, time=replace(time, session_id=named))
-            understood = replace(understood, question=question)
+        time = replace(time, session_id=named or time.session_id)
+        understood = at(time)
     if not is_of_period(understood):
         return [(understood, scope)]
     if not time.intervals:
@@ -75,8 +73,7 @@ async def tries(
     )
     if wider == time.intervals:
         return [(understood, scope)]
-    time = replace(understood.question.time, intervals=wider, widened=True)
-    return [(understood, scope), (replace(understood, question=replace(understood.question, time=time)), scope)]
+    return [(understood, scope), (at(replace(time, intervals=wider, widened=True)), scope)]
 
 
 def is_answered(result: PassResult) -> bool:
@@ -101,10 +98,8 @@ async def keys_of_period(
     *,
     timeout_s: float,
 ) -> list[int]:
-    """The keys of the memories of the period, at most `MOST_OF_PERIOD`, and of as many that tell of it later.
-
-    `requests` are those for the period; without one to the index it is not asked. None while the index is away.
-    """
+    """The keys of the memories of the period, at most `MOST_OF_PERIOD`, and of as many that tell of it later; none
+    while the index is away. `requests` are those for the period; without one to the index it is not asked."""
     asked = [requests[name] for name in INDEX_SOURCES if name in requests]
     if index is None or not asked:
         return []
@@ -124,29 +119,22 @@ def with_listed(pool: Sequence[Candidate], keys: Sequence[int]) -> list[Candidat
     return [*pool, *(Candidate(key=key, led_by="period") for key in keys if key not in known)]
 
 
-def in_period(kept: Sequence[Pair], understood: Understanding, dropped: Dropped) -> list[Pair]:
+def in_period(kept: Pairs, understood: Understanding, dropped: Dropped) -> Pairs:
     """The candidates of the period, and of the people that the question names: nothing else belongs into a recap.
 
     Where the question is of what happened then, what was told of it later belongs to it. What was said before is a
     plan, and may have come otherwise.
     """
-    time = understood.question.time
-    within = [one for one in kept if _is_of_time(one[1], time)] if time.intervals else list(kept)
-    of_people = within
-    if understood.people:
-        of_people = _of_people(within, understood.people, with_sessions=time.of == "said")
-    reasons: dict[int, DropReason] = {
-        **{candidate.key: "other_time" for candidate, _ in kept},
-        **{candidate.key: "other_people" for candidate, _ in within},
-    }
-    keys = {candidate.key for candidate, _ in of_people}
-    for key, reason in reasons.items():
-        if key not in keys:
-            dropped.note(reason, key)
-    return of_people
+    time, people = understood.question.time, understood.people
+    if time.intervals:
+        kept = dropped.others("other_time", kept, [one for one in kept if _is_of_time(one[1], time)])
+    if people:
+        of_people = _of_people(kept, people, with_sessions=time.of == "said")
+        kept = dropped.others("other_people", kept, of_people)
+    return kept
 
 
-def _of_people(kept: Sequence[Pair], people: Sequence[str], *, with_sessions: bool) -> list[Pair]:
+def _of_people(kept: Pairs, people: Sequence[str], *, with_sessions: bool) -> Pairs:
     names = frozenset(words(one)[0] for one in people if words(one))
     sessions = {memory.session_id for _, memory in kept if with_sessions and memory.speaker in people} - {None}
     return [
@@ -171,13 +159,10 @@ def _is_of_time(memory: MemoryView, time: QuestionTime) -> bool:
 async def session_at(
     index: ChronologicalIndex, scope: Scope, place: int, *, without: str | None = None
 ) -> str | None:
-    """The session at a place by its first turn in the whole scope: from 1 on, or from -1 (the last) back.
-
-    The session `without` has no place. None where there are fewer sessions, or the index does not answer.
-    """
-    newest_first, wanted = place < 0, abs(place)
+    """The session at a place by its first turn in the whole scope: from 1 on, or from -1 (the last) back; `without`
+    has no place. None where there are fewer sessions, or the index does not answer."""
     seen: dict[str, None] = {} if without is None else {without: None}
-    wanted += len(seen)
+    newest_first, wanted = place < 0, abs(place) + len(seen)
     try:
         for _ in range(_MOST_PAGES):
             page = await index.in_time_order(scope, _PAGE, newest_first=newest_first, without_sessions=tuple(seen))

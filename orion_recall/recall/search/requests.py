@@ -21,10 +21,8 @@ _SAME_S = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """Seconds for the whole pass, and for each of its sources.
-
-    `full_s` is what a query has whose caller allows as much time as this service gives.
-    """
+    """Seconds for the whole pass, and for each of its sources. `full_s` is what a query has whose caller allows as
+    much time as this service gives."""
 
     pass_s: float
     full_s: float
@@ -99,26 +97,26 @@ def requests_of(
     question: Question, scope: Scope, profile: Profile, options: RecallOptionsV1, limits: TimeLimits
 ) -> dict[SourceName, SearchRequest]:
     """The request for every source that the profile has switched on: they are asked for the same."""
-    limit = CANDIDATES[options.budget or profile.budget]
+    graph = profile.graph
     asked = SearchRequest(
         question=question,
         scope=scope,
-        limit=limit,
+        limit=CANDIDATES[options.budget or profile.budget],
         timeout_s=limits.source_s,
         is_short=limits.is_short,
         min_score=profile.min_similarity or -1.0,
         window_minutes=profile.sql_since_minutes,
-        hops=profile.graph.hops,
-        max_entities=profile.graph.max_entities,
-        max_statements=profile.graph.max_statements,
+        hops=graph.hops,
+        max_entities=graph.max_entities,
+        max_statements=graph.max_statements,
         with_aliases=profile.enable_query_expansion and profile.expansion.aliases,
-        similar_entities=profile.graph.similar_entities,
-        graph_method=profile.graph.arm,
-        graph_damping=profile.graph.damping,
-        graph_rounds=profile.graph.rounds,
-        path_hops=profile.graph.path_hops,
-        path_expansions=profile.graph.path_expansions,
-        path_time=profile.graph.path_time,
+        similar_entities=graph.similar_entities,
+        graph_method=graph.arm,
+        graph_damping=graph.damping,
+        graph_rounds=graph.rounds,
+        path_hops=graph.path_hops,
+        path_expansions=graph.path_expansions,
+        path_time=graph.path_time,
     )
     return dict.fromkeys(profile.sources_on, asked)
 

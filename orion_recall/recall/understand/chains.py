@@ -8,8 +8,9 @@ longest first; the first that has a path in the graph counts. English only.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from orion_recall.graph.relation_words import is_role, role_of_clause
@@ -40,7 +41,7 @@ _RELATED = tuple(
 _WHO_AM_I = re.compile(r"^\W*(?:and\s+|so\s+)?who\s+am\s+i\W*$", re.IGNORECASE)
 _ARTICLE = re.compile(r"^(?:the|a|an)\s+", re.IGNORECASE)
 _ME = frozenset("i me myself".split())
-
+_SIGNS = " \"'“”‘’,"
 
 _WHO_IS: Final = re.compile(
     r"""^\W*(?:(?:and|so|ok(?:ay)?|please|tell\ me|do\ you\ know|remind\ me|again)\W+)*
@@ -64,56 +65,37 @@ def walks(
     time: QuestionTime,
     asker: str | None = None,
 ) -> tuple[Chain, ...]:
-    """The walks of these kinds that the text asks for, in the order in which they are tried.
-
-    `named` are the names in the text, quoted ones first; `asker` is the one who asks. A seed "" stands for what the
-    graph knows of the text's words.
-    """
+    """The walks of these kinds that the text asks for, in the order in which they are tried. A seed "" stands for
+    what the graph knows of the text's words."""
     found: list[Chain] = []
-    if "who" in kinds:
-        found += _who(text, asker)
+    if "who" in kinds and (name := asker if _WHO_AM_I.match(text) else asks_who(text)) is not None:
+        found.append(Chain(seed=name, via=(), words=f"who is {name}", asks="who"))
     if "related" in kinds:
         # Runs of blanks would be tried at every place of a pattern.
-        found += _related(" ".join(text[: 4 * _READ_CHARS].split())[:_READ_CHARS], asker)
+        ends = _ends(" ".join(text[: 4 * _READ_CHARS].split())[:_READ_CHARS])
+        one, other = (asker if end.casefold() in _ME else end for end in ends)
+        if one and other and one.casefold() != other.casefold():
+            found.append(Chain(seed=one, via=(), words=f"{one} and {other}", asks="related", target=other))
     if "temporal" in kinds and time.intervals:
-        found += _temporal(named, time, asker)
+        words = " ".join(one.words for one in time.intervals)
+        seeds = _seeds(named, time) or ("", *((asker,) if asker else ()))
+        found += [Chain(seed=seed, via=(), words=words, asks="temporal") for seed in seeds]
     return tuple(found)
 
 
-def _who(text: str, asker: str | None) -> Iterator[Chain]:
-    name = asker if _WHO_AM_I.match(text) else asks_who(text)
-    if name is not None:
-        yield Chain(seed=name, via=(), words=f"who is {name}", asks="who")
-
-
 @lru_cache(maxsize=256)
-def _ends(text: str) -> tuple[str, str] | None:
-    for pattern in _RELATED:
-        if (match := pattern.search(text)) is not None:
-            return _bare(match["a"]), _bare(match["b"])
-    return None
+def _ends(text: str) -> tuple[str, str]:
+    """The two whose relation is asked for, as written without an article; "" where none is."""
+    found = next((match for pattern in _RELATED if (match := pattern.search(text)) is not None), None)
+    one, other = (_ARTICLE.sub("", " ".join(found[name].split())) if found else "" for name in "ab")
+    return one.strip(_SIGNS), other.strip(_SIGNS)
 
 
-def _related(text: str, asker: str | None) -> Iterator[Chain]:
-    if (ends := _ends(text)) is None:
-        return
-    one, other = (asker if end.casefold() in _ME else end for end in ends)
-    if one and other and one.casefold() != other.casefold():
-        yield Chain(seed=one, via=(), words=f"{one} and {other}", asks="related", target=other)
-
-
-def _temporal(named: Sequence[NamedEntity], time: QuestionTime, asker: str | None) -> Iterator[Chain]:
-    words = " ".join(one.words for one in time.intervals)
+def _seeds(named: Sequence[NamedEntity], time: QuestionTime) -> Sequence[str]:
     ordered = sorted(named, key=lambda one: _ORDER.index(one.kind))
     in_time = {word for one in time.intervals for word in one.words.casefold().split()}
     # "May" and "Monday" have capitals, too.
-    seeds = [one.name for one in ordered if not in_time.issuperset(one.name.casefold().split())][:_MOST_SEEDS]
-    for seed in seeds or ("", *((asker,) if asker else ())):
-        yield Chain(seed=seed, via=(), words=words, asks="temporal")
-
-
-def _bare(name: str) -> str:
-    return _ARTICLE.sub("", " ".join(name.split())).strip(" \"'“”‘’,")
+    return [one.name for one in ordered if not in_time.issuperset(one.name.casefold().split())][:_MOST_SEEDS]
 
 
 def asks_who(text: str) -> str | None:
@@ -131,6 +113,7 @@ def asks_who(text: str) -> str | None:
 MOST_STEPS = 5
 _CHAIN_CHARS = 1000
 _TOKEN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*['’]?|[^\w\s]", re.UNICODE)
+_ENDING = re.compile(r"['’]s?$", re.IGNORECASE)
 _POSSESSIVE = re.compile(r"(?:['’]s|s['’])$", re.IGNORECASE)
 _MINE = frozenset(("my", "our"))
 _ARTICLES = frozenset("the a an his her their its our my your".split())
@@ -147,7 +130,7 @@ class _Word(NamedTuple):
 
     @property
     def is_name(self) -> bool:
-        return self.written[0].isupper() and self.text not in STOP_WORDS and self.text not in _ASKING
+        return self.written[0].isupper() and self.is_plain
 
     @property
     def is_plain(self) -> bool:
@@ -157,10 +140,8 @@ class _Word(NamedTuple):
 
 @lru_cache(maxsize=256)
 def chains(text: str, asker: str | None = None) -> tuple[Chain, ...]:
-    """The readings of the first possessive chain of the text, longest first; none when there is no chain.
-
-    `asker` is the speaker that "my" means. Of a chain that begins with "my", the first word is one for a relation.
-    """
+    """The readings of the first possessive chain of the text, longest first. `asker` is the speaker that "my"
+    means: of a chain that begins with it, the first word is one for a relation."""
     tokens = [_word(token) for token in _TOKEN.findall(text[:_CHAIN_CHARS])]
     start = 0
     while start < len(tokens):
@@ -170,9 +151,9 @@ def chains(text: str, asker: str | None = None) -> tuple[Chain, ...]:
         else:
             while end < len(tokens) and tokens[end].is_name and not (end > start and tokens[end - 1].is_possessive):
                 end += 1
-            seed, is_mine = " ".join((*(one.written for one in tokens[start : end - 1]), "")), False
-            seed += _without_ending(tokens[end - 1]) if end > start else ""
-        if end > start and (readings := _readings(tokens, start, end, seed.strip(), is_mine=is_mine)):
+            said = " ".join(one.written for one in tokens[start:end])
+            seed, is_mine = _ENDING.sub("", said) if end > start and tokens[end - 1].is_possessive else said, False
+        if end > start and (readings := _readings(tokens, start, end, seed, is_mine=is_mine)):
             return readings
         start = max(end, start + 1)
     return _of_clause(tokens, asker)
@@ -220,9 +201,7 @@ def _readings(tokens: Sequence[_Word], start: int, end: int, seed: str, *, is_mi
 
 def _verb_before(tokens: Sequence[_Word], first: int) -> tuple[list[str], int]:
     """The verb of "who leads my team", and where it stands: it leads back from what it is done to."""
-    at = first - 1
-    while at >= 0 and tokens[at].text in _ARTICLES:
-        at -= 1
+    at = _before_articles(tokens, first)
     if at < 1 or tokens[at - 1].text != "who" or not tokens[at].is_plain or tokens[at].is_name:
         return [], first
     return ([], first) if tokens[at].text in SAYING else ([tokens[at].text], at)
@@ -231,21 +210,17 @@ def _verb_before(tokens: Sequence[_Word], first: int) -> tuple[list[str], int]:
 def _vias(
     steps: Sequence[str], rest: Sequence[str], outer: Sequence[str], *, possessive: bool
 ) -> list[tuple[str, ...]]:
-    """The ways to read it, longest first: after "Ana's sister" a "work" is a step, or half a name, or nothing.
-
-    A step is only left out at the end: what is said of Ana is nothing that was asked of her sister.
-    """
+    """The ways to read it, longest first: after "Ana's sister" a "work" is a step, or half a name, or nothing. A
+    step is only left out at the end."""
     if not possessive:  # "the sister of Ana", and perhaps a verb after it
         return [(*outer, *rest[:1]), tuple(outer)]
     if not rest:
         return [(*steps, *outer)]
-    noun, *further = rest
-    whole = (*steps, noun, *outer)
-    read: list[tuple[str, ...]] = [(*whole, word) for word in further[:1]]
-    if not outer:
-        read += [(*steps, f"{noun} {word}") for word in further[:1]]
-    read.append(whole)
-    return read if outer else [*read, tuple(steps)]
+    noun, whole = rest[0], (*steps, rest[0], *outer)
+    longer = [(*whole, word) for word in rest[1:2]]
+    if outer:
+        return [*longer, whole]
+    return [*longer, *((*steps, f"{noun} {word}") for word in rest[1:2]), whole, tuple(steps)]
 
 
 def _forward(tokens: Sequence[_Word], place: int) -> tuple[list[str], list[str], int]:
@@ -263,36 +238,25 @@ def _backward(tokens: Sequence[_Word], place: int) -> tuple[list[str], int]:
     """The steps of "the employer of the sister of", the nearest first, and where they begin."""
     steps: list[str] = []
     while True:
-        at = place - 1
-        while at >= 0 and tokens[at].text in _ARTICLES:
-            at -= 1
+        at = _before_articles(tokens, place)
         if at < 1 or tokens[at].text != "of" or not tokens[at - 1].is_plain or tokens[at - 1].is_name:
             return steps, place
         steps.append(tokens[at - 1].text)
         place = at - 1
 
 
+def _before_articles(tokens: Sequence[_Word], place: int) -> int:
+    return next((at for at in range(place - 1, -1, -1) if tokens[at].text not in _ARTICLES), -1)
+
+
 def _phrase(tokens: Sequence[_Word], place: int) -> list[str]:
     """Up to three words in a row that may be relations; the row ends after nothing but a sign or a small word."""
-    found: list[str] = []
-    for word in tokens[place : place + 3]:
-        if not word.is_plain:
-            break
-        found.append(word.text)
-    return found
+    return [word.text for word in takewhile(lambda word: word.is_plain, tokens[place : place + 3])]
 
 
 def _word(token: str) -> _Word:
-    if not token[0].isalnum():
-        return _Word(token, "", is_possessive=False)
-    if token.isalnum():  # no sign of a possessive
-        return _Word(token, token.casefold(), is_possessive=False)
+    if token.isalnum() or not token[0].isalnum():  # no sign of a possessive
+        return _Word(token, token.casefold() if token[0].isalnum() else "", is_possessive=False)
     possessive = _POSSESSIVE.search(token) is not None
     text = token.casefold().rstrip("'’")
     return _Word(token, without_possessive(text), is_possessive=possessive)
-
-
-def _without_ending(word: _Word) -> str:
-    if not word.is_possessive:
-        return word.written
-    return re.sub(r"['’]s$|['’]$", "", word.written, flags=re.IGNORECASE)

@@ -6,7 +6,6 @@ classify(words("How should we staff the Christmas peak?"), NO_TIME) -> planning,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from orion_recall.text.normal import without_possessive
@@ -20,8 +19,7 @@ _MOST_WORDS = 300
 _ASKS_WHEN, _NAMES_TIME, _LIES_AHEAD, _LOOKS_AHEAD, _ROLE = 4, 2, 1, 3, 2
 _DETERMINERS = frozenset("the a an his her its their our my your this that whose".split())
 _BE = frozenset("is are was were be".split())
-
-
+_SHORT_IS = frozenset("it that what who where how there he she let".split())  # "what's", "he's"
 _ROLES = """
 sister sisters brother brothers sibling siblings mother father mum mom dad parent parents wife husband partner
 spouse son daughter child children kid kids aunt uncle cousin cousins niece nephew grandmother grandfather
@@ -31,7 +29,6 @@ neighbor roommate friend friends owner founder founders director author inventor
 painter publisher producer president leader mayor captain chairman chairwoman ceo spouse contact successor
 predecessor in-law ancestor
 """
-
 ROLES = frozenset(_ROLES.split())
 
 # A line for each class and weight, phrases between bars; `_` stands for any one word. Weights: 3 says it nearly
@@ -85,36 +82,27 @@ relational 2: each other | get along | in touch with | part of | member of | con
 relational 1: who is | who's | who was | who are | between | knows | met | together | related | connected
 """
 
-_CLASSES: Mapping[str, QueryClass] = {one: one for one in QUERY_CLASSES}
 
+class _Cue(NamedTuple):
+    """A phrase with its class and weight; None stands for any word."""
 
-class Cue(NamedTuple):
-    """A phrase with its class and weight: `rest` are the words after its first, None for any word."""
-
-    rest: tuple[str | None, ...]
+    words: tuple[str | None, ...]
     query_class: QueryClass
     weight: int
 
 
-Cues = Mapping[str, Mapping[str | None, tuple[Cue, ...]]]
-"""Cues by their first word, then by their second: "" where there is none, None where it is any."""
-
-
-def _read(text: str) -> Cues:
-    found: dict[str, dict[str | None, list[Cue]]] = {}
+def _read(text: str) -> Mapping[str, Sequence[_Cue]]:
+    """The cues by their first word, the longest first."""
+    found: dict[str, list[_Cue]] = {}
     for line in text.strip().splitlines():
         head, phrases = line.split(":", 1)
         name, weight = head.split()
+        query_class: QueryClass = next(one for one in QUERY_CLASSES if one == name)
         for phrase in phrases.split("|"):
-            first, *others = phrase.casefold().replace("-", " ").split()
-            rest = tuple(None if word == "_" else word for word in others)
-            second = rest[0] if rest else ""
-            found.setdefault(first, {}).setdefault(second, []).append(Cue(rest, _CLASSES[name], int(weight)))
-    return {first: {second: _longest_first(cues) for second, cues in by.items()} for first, by in found.items()}
-
-
-def _longest_first(cues: list[Cue]) -> tuple[Cue, ...]:
-    return tuple(sorted(cues, key=lambda cue: -len(cue.rest)))
+            said = phrase.casefold().replace("-", " ").split()
+            cue = _Cue(tuple(None if word == "_" else word for word in said), query_class, int(weight))
+            found.setdefault(said[0], []).append(cue)
+    return {first: sorted(cues, key=lambda cue: -len(cue.words)) for first, cues in found.items()}
 
 
 _CUES = _read(_ENGLISH)
@@ -133,19 +121,24 @@ FACTUAL = Classified("factual", ())
 def classify(said: Sequence[str], time: QuestionTime = NO_TIME, *, now: float = 0.0) -> Classified:
     """The class with the highest weight, `factual` when no class has a weight of 2.
 
-    `said` are the folded words of the question, of which the first 300 are read. What it says of `time` counts as
-    words do; an interval that begins after `now` speaks for what is still to be done as well.
+    `said` are the folded words of the question. What it says of `time` counts as words do; an interval that begins
+    after `now` speaks for what is still to be done as well.
     """
-    said = tuple(islice(said, _MOST_WORDS))
+    said = tuple(said[:_MOST_WORDS])
     weights: dict[QueryClass, int] = {}
+    read_to: dict[QueryClass, int] = {}  # of a class, words that a longer cue holds count once
     reasons: dict[QueryClass, list[str]] = {}
 
     def note(query_class: QueryClass, weight: int, words: str) -> None:
         weights[query_class] = weights.get(query_class, 0) + weight
         reasons.setdefault(query_class, []).append(words)
 
-    for place, length, query_class, weight in _found(said, _CUES):
-        note(query_class, weight, " ".join(said[place : place + length]))
+    for place, word in enumerate(said):
+        for cue, query_class, weight in _CUES.get(word, ()):
+            heard = said[place : place + len(cue)]
+            if read_to.get(query_class, 0) <= place and _is_said(cue, heard):
+                note(query_class, weight, " ".join(heard))
+                read_to[query_class] = place + len(cue)
     for place, word in enumerate(said):
         if word in ROLES and (words := _role(said, place)) is not None:
             note("relational", _ROLE, words)
@@ -167,42 +160,21 @@ def classify(said: Sequence[str], time: QuestionTime = NO_TIME, *, now: float = 
     return Classified(best, tuple(dict.fromkeys(reasons[best])))
 
 
-def _found(said: Sequence[str], cues: Cues) -> list[tuple[int, int, QueryClass, int]]:
-    """Place, length, class and weight of every cue; of a class, words that a longer cue holds count once."""
-    found: list[tuple[int, int, QueryClass, int]] = []
-    read_to: dict[QueryClass, int] = {}
-    for place, word in enumerate(said):
-        if (by_second := cues.get(word)) is None:
-            continue
-        second = said[place + 1] if place + 1 < len(said) else ""
-        for cue in (
-            *by_second.get(second, ()),
-            *by_second.get(None, ()),
-            *(by_second.get("", ()) if second else ()),
-        ):
-            after = place + 1 + len(cue.rest)
-            if read_to.get(cue.query_class, 0) <= place and _is_said(cue, said, place + 1):
-                found.append((place, after - place, cue.query_class, cue.weight))
-                read_to[cue.query_class] = after
-    return found
-
-
-def _is_said(cue: Cue, said: Sequence[str], place: int) -> bool:
-    heard = said[place : place + len(cue.rest)]
-    return len(heard) == len(cue.rest) and all(
-        wanted is None or wanted == word for wanted, word in zip(cue.rest, heard, strict=True)
+def _is_said(cue: tuple[str | None, ...], heard: tuple[str, ...]) -> bool:
+    if heard == cue:
+        return True
+    return (
+        None in cue
+        and len(heard) == len(cue)
+        and all(wanted in (None, word) for wanted, word in zip(cue, heard, strict=True))
     )
 
 
 def _role(said: Sequence[str], place: int) -> str | None:
     """ "Ana's sister", "the wife of", "who is our contact" ask for a relation; "my teacher said" does not."""
     before, first = (said[place - 1] if place else ""), (said[place - 2] if place > 1 else "")
-    if without_possessive(before) != before and not _is_short_for_is(before):
+    if (bare := without_possessive(before)) != before and bare not in _SHORT_IS:
         return f"{before} {said[place]}"
     if before in _DETERMINERS and place + 1 < len(said) and said[place + 1] == "of":
         return f"{said[place]} of"
     return f"{first} {before} {said[place]}" if before in _DETERMINERS and first in _BE else None
-
-
-def _is_short_for_is(word: str) -> bool:
-    return without_possessive(word) in ("it", "that", "what", "who", "where", "how", "there", "he", "she", "let")

@@ -1,15 +1,25 @@
-"""The names in a question: the speakers that it names, the one who asks, and other names, found as in memories."""
+"""The names in a question: the speakers that it names, the one who asks, other names, and whose words it asks for.
+
+said_by("What did Ana say about the roof last week?", ...) -> Ana, "the roof", last week
+
+Read are questions ("What did Ana say", "Has Ana written anything about", "Which book did Ana recommend"), clauses
+("remind me what Ana said") and nouns ("Ana's advice on"). English only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+import re
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 from typing import Literal, NamedTuple
 
-from orion_recall.memory.extraction.sentences import Unit, read_sentences
+from orion_recall.memory.extraction.sentences import read_sentences
 from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import STOP_WORDS, content_words, without_possessive, words
+from orion_recall.text.reported import BASE_FORMS, NOUNS, SAID, SAYING
+from orion_recall.values import Interval, QuestionTime
 
 # "We" and "our" are more than the one who asks: what others say of themselves may be of them, too.
 FIRST_PERSON = frozenset("i i'm i'd i'll i've me my mine myself".split())
@@ -31,8 +41,8 @@ TITLES: Mapping[str, str] = _SHORT_TITLES | {
 def asking_speaker(user: str | None, speakers: frozenset[str], callers: Sequence[str]) -> str | None:
     """The speaker that is meant by "I", as written; None when nobody knows.
 
-    `callers` has the speakers of users, as `user=speaker`. Else it is the speaker called as the user is, else the
-    one speaker with the user's first name, else the only speaker who is no assistant.
+    `callers` has speakers as `user=speaker`. Else it is the speaker called as the user is, else the one speaker
+    with the user's first name, else the only speaker who is no assistant.
     """
     if user is not None:
         given = dict(part.split("=", 1) for part in callers)
@@ -107,9 +117,8 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
     """The speakers whom the words name, as written, each with the words that name them.
 
     `said` are the folded words of `text`. A full name wins over the first name in it, a first name that several
-    bear names them all, "in Nelson" is a place, and a stop word ("Will", "The Doctor") names nobody alone. A first
-    name with another last name is somebody else: "Ana Brook" is not the speaker "Ana Miles". "Dr. Sato" is the
-    speaker "Dr. Hana Sato".
+    bear names them all, "in Nelson" is a place, a stop word ("Will") names nobody alone, "Ana Brook" is not the
+    speaker "Ana Miles", and "Dr. Sato" is the speaker "Dr. Hana Sato".
     """
     names, titled = by_first_name(speakers), _titled(speakers)
     asked = tuple(without_possessive(word) for word in said)
@@ -135,25 +144,20 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
 
 def _is_place(before: Sequence[str]) -> bool:
     """Whether a name after these words is a place's: "the course in Nelson", and not "I believe in Nelson"."""
-    return before[-1:] != () and before[-1] in _PLACE and before[0] not in _IN_PERSONS
+    return bool(before) and before[-1] in _PLACE and before[0] not in _IN_PERSONS
 
 
 def _has_other_last_name(text: str, name: Sequence[str], following: Sequence[str]) -> bool:
     """Whether the first name stands before a last name that is not the speaker's."""
     if len(name) < 2 or not following or following[0] in name[1:]:
         return False
-    parts = text.split()
     return any(
         second[0].isupper()  # of hardly any word, and the cheapest to see
         and first[-1].isalnum()
         and words(first) == [name[0]]
-        and _first_word(second) == following[0]
-        for first, second in pairwise(parts)
+        and without_possessive(next(iter(words(second)), "")) == following[0]
+        for first, second in pairwise(text.split())
     )
-
-
-def _first_word(part: str) -> str:
-    return without_possessive(next(iter(words(part)), ""))
 
 
 def without_names(text: str, names: Set[str]) -> str:
@@ -178,27 +182,226 @@ class NamedEntity(NamedTuple):
 
 def entities(text: str, known: Collection[str] = ()) -> tuple[NamedEntity, ...]:
     """The names in the first 1,000 characters, each once whatever its case, at most 16, as they come in each kind.
-
-    `known` are names that the text mentions and that are known in its scope, spelt as there: only they are found
-    in lower case.
-    """
+    Only `known` ones, which the text mentions, are found in lower case."""
     folded = {name.casefold(): name for name in known}
-    quoted: dict[str, NamedEntity] = {}
-    capitalised: dict[str, NamedEntity] = {}
-    listed: dict[str, NamedEntity] = {}
-    for unit in _names(text[:_READ_CHARS], known):
-        if unit.quoted:
-            quoted.setdefault(unit.folded, NamedEntity(unit.text, "quoted"))
-        elif not unit.text.islower():
-            capitalised.setdefault(unit.folded, NamedEntity(unit.text, "capitalised"))
-        if unit.folded in folded:
-            listed.setdefault(unit.folded, NamedEntity(folded[unit.folded], "known"))
-    chosen = dict(quoted)
-    for name, one in (*capitalised.items(), *listed.items()):
-        chosen.setdefault(name, one)
+    found: dict[EntityKind, dict[str, str]] = {"quoted": {}, "capitalised": {}, "known": {}}
+    for sentence in read_sentences(text[:_READ_CHARS], known, headings=False):
+        for unit in sentence.units:
+            if unit.kind != "name":
+                continue
+            if unit.quoted or not unit.text.islower():
+                found["quoted" if unit.quoted else "capitalised"].setdefault(unit.folded, unit.text)
+            if unit.folded in folded:
+                found["known"].setdefault(unit.folded, folded[unit.folded])
+    chosen: dict[str, NamedEntity] = {}
+    for kind, names in found.items():
+        for name, written in names.items():
+            chosen.setdefault(name, NamedEntity(written, kind))
     return tuple(chosen.values())[:MOST_ENTITIES]
 
 
-def _names(text: str, known: Collection[str]) -> Iterator[Unit]:
-    for sentence in read_sentences(text, known, headings=False):
-        yield from (unit for unit in sentence.units if unit.kind == "name")
+_SAID_CHARS = 400
+_TOKEN = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*|[^\w\s]", re.UNICODE)
+_ASKING = frozenset("what which how where who whom when why whatever what's".split())
+_AUXILIARIES = frozenset("did does do has have had".split())
+_ADVERBS = frozenset(
+    """ever just already also actually even then recently last first again once originally exactly always really
+    still only usually""".split()
+)
+_DETERMINERS = frozenset("the my our his her their your".split())
+_ADDRESSEES = frozenset("me us you him her them myself everybody everyone people".split())
+_ABOUT = frozenset("about regarding concerning on of for re over with".split())
+_LINKS = frozenset("in at on during since from to and that , this of by".split())
+_EMPTY = frozenset("anything something things thing everything else there it this that".split())
+_OF_SAYING = frozenset("yesterday today ago last this recently".split())
+_MOST_NAME_WORDS = 4
+_NO_NAME = SAYING | _ADVERBS
+_NO_NOUN = _EMPTY | NOUNS | _ASKING | STOP_WORDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaidBy:
+    """Whose words a question asks for: `name` as the question has it ("Ana", "I"), and the speakers as written.
+
+    `names` are the folded names by which a text may report what that person said, `topic` the words of what it was
+    about, `intervals` the times of which it must have been said. `is_strict`: nothing but the words of that person
+    answers ("What did Ana say about the roof?"); else they are likelier to ("Which roof did Ana mention?").
+    """
+
+    name: str
+    speakers: tuple[str, ...]
+    names: tuple[str, ...]
+    topic: str = ""
+    intervals: tuple[Interval, ...] = ()
+    is_strict: bool = False
+
+
+class _Subject(NamedTuple):
+    name: str
+    speakers: tuple[str, ...]
+    names: tuple[str, ...]
+    end: int
+
+
+def said_by(text: str, time: QuestionTime, *, speakers: frozenset[str], asker: str | None) -> SaidBy | None:
+    """What the first 400 characters ask of somebody's words; None when they ask for something else. `asker` is the
+    speaker that "I" means; a pronoun such as "she" is nobody here."""
+    return _Reader(text[:_SAID_CHARS], time, speakers, asker).read()
+
+
+class _Reader:
+    def __init__(self, text: str, time: QuestionTime, speakers: frozenset[str], asker: str | None) -> None:
+        self.tokens = _TOKEN.findall(text)
+        self.folded = [token.casefold().replace("’", "'") for token in self.tokens]
+        self.time, self.speakers, self.asker = time, speakers, asker
+
+    def read(self) -> SaidBy | None:
+        """The first reading from the left."""
+        asked: int | None = None
+        for place, word in enumerate(self.folded):
+            if word in _AUXILIARIES and (asked is not None or place == 0):
+                found = self._verb_after(place + 1, BASE_FORMS if word in ("did", "does", "do") else SAID)
+                # "Who does Ana report to?" is nobody's words.
+                if found is not None and (asked is None or self.folded[asked] not in ("who", "whom")):
+                    return self._made(*found, [] if asked is None else self.folded[asked:place])
+            else:
+                is_what = word in ("what", "whatever")
+                found = (self._verb_after(place + 1, SAID) if is_what else None) or self._noun(place)
+                if found is not None:
+                    return self._made(*found)
+            if word in _ASKING:
+                asked = place
+        return None
+
+    def _verb_after(self, place: int, forms: frozenset[str]) -> tuple[_Subject, int] | None:
+        """The subject that begins here, and where its verb of saying ends."""
+        if (subject := self._subject(place)) is None:
+            return None
+        at = subject.end
+        while self._word(at) in _ADVERBS:
+            at += 1
+        return (subject, at + 1) if self._word(at) in forms else None
+
+    def _word(self, at: int) -> str:
+        return self.folded[at] if at < len(self.folded) else ""
+
+    def _noun(self, place: int) -> tuple[_Subject, int] | None:
+        """ "Ana's advice on": a name with its possessive ending, and what somebody says."""
+        if self._word(place + 1) not in NOUNS or not self.folded[place].endswith("'s"):
+            return None
+        first = place
+        while first and self.tokens[first - 1][0].isupper() and self.folded[first - 1] not in _ASKING:
+            first -= 1
+        subject = self._named([*self.tokens[first:place], self.tokens[place][:-2]], place + 1)
+        return None if subject is None else (subject, place + 2)
+
+    def _subject(self, place: int) -> _Subject | None:
+        word, after, mine = self._word(place), self._word(place + 1), assistants(self.speakers)
+        if word in ("i", "we"):
+            return None if self.asker is None else _of_speakers(self.tokens[place], (self.asker,), place + 1)
+        if word == "you":
+            return _of_speakers("the assistant", mine, place + 1) if mine and self.asker not in mine else None
+        if word in _DETERMINERS:  # "the assistant"; any other role names nobody who is known
+            is_mine = mine and after in ("assistant", "bot", "chatbot", "ai")
+            return _of_speakers(f"{word} {after}", mine, place + 2) if is_mine else None
+        end = place
+        while (
+            end < len(self.tokens)
+            and end - place < _MOST_NAME_WORDS
+            and self.tokens[end][0].isalnum()
+            and self.folded[end] not in _NO_NAME
+            and (self.tokens[end][0].isupper() or self._is_speaker(place, end + 1))
+        ):
+            end += 1
+        return self._named(self.tokens[place:end], end) if end > place else None
+
+    def _is_speaker(self, place: int, end: int) -> bool:
+        said = tuple(words(" ".join(self.tokens[place:end])))
+        bearers = by_first_name(self.speakers).get(said[0], ()) if said else ()
+        return any(name[: len(said)] == said for _, name in bearers)
+
+    def _named(self, tokens: Sequence[str], end: int) -> _Subject | None:
+        name = " ".join(tokens)
+        said = words(name)
+        if not said or said[0] in STOP_WORDS | _ASKING:
+            return None
+        found = tuple(named_speakers(name, said, self.speakers))
+        if not found:
+            return None
+        called = [without_title(words(speaker)) for speaker in found]
+        names = {" ".join(one) for one in (without_title(said), *called)}
+        first = called[0][0]  # of several with one first name, a text that tells it alone may mean another
+        if len(found) == len(by_first_name(self.speakers)[first]) == 1:
+            names.add(first)
+        return _Subject(name, found, tuple(sorted(names)), end)
+
+    def _made(self, subject: _Subject, end: int, before: Sequence[str] = ()) -> SaidBy:
+        """`before` are the words from the question word up to the auxiliary."""
+        rest, is_about, intervals = self._rest(end)
+        noun = [word for word in before if word not in _NO_NOUN]
+        topic = " ".join([*noun, *rest])
+        if not [word for word in content_words(topic) if word not in _EMPTY and word not in _ADVERBS]:
+            topic = ""  # "What did Ana say last?"
+        is_strict = (not before or before[0] in ("what", "what's")) and not noun and (not topic or is_about)
+        name, speakers, names, _ = subject
+        said = intervals if is_strict else ()
+        return SaidBy(name=name, speakers=speakers, names=names, topic=topic, intervals=said, is_strict=is_strict)
+
+    def _rest(self, end: int) -> tuple[list[str], bool, tuple[Interval, ...]]:
+        """The words of the topic, whether "about" or its like leads to them, and the times of saying: a Monday
+        after "about the ferry" may be the ferry's; "yesterday", and whatever stands before "about", is of
+        saying."""
+        spans = self._spans()
+        prepositions = [at for at in range(end, len(self.folded)) if self.folded[at] in _ABOUT]
+        about = next((at for at in prepositions if not self._tells_time(at, spans)), None)
+        skipped: set[int] = set()
+        intervals: list[Interval] = []
+        for interval, (first, last) in spans.items():
+            of_topic = about is not None and first > about + 1 and not _is_of_saying(interval)
+            if of_topic and any(self._is_topic(at) for at in range(about + 1 if about else end, first)):
+                continue
+            intervals.append(interval)
+            skipped |= set(range(first, last))
+            while first - 1 >= end and self.folded[first - 1] in _LINKS:
+                first -= 1
+                skipped.add(first)
+        at = end
+        while at < len(self.folded) and at not in skipped and at != about and self._is_addressee(at):
+            at += 1
+        kept = [one for one in range(at, len(self.tokens)) if one not in skipped and self.tokens[one][0].isalnum()]
+        if not kept:  # nothing but whom it was said to: a name, if not "me", tells more than nothing
+            kept = [one for one in range(end, at) if self.folded[one] not in _ADDRESSEES | {"to"}]
+            return [self.tokens[one] for one in kept], bool(kept), tuple(intervals)
+        kept = list(dropwhile(lambda one: self.folded[one] in _EMPTY, kept))
+        is_about = kept[:1] == [about]
+        return [self.tokens[one] for one in kept[is_about:]], is_about, tuple(intervals)
+
+    def _is_addressee(self, at: int) -> bool:
+        word = self.folded[at]
+        if word == "to":
+            return at + 1 < len(self.folded) and self._is_addressee(at + 1)
+        return word in _ADDRESSEES or (self.tokens[at][0].isupper() and word not in STOP_WORDS)
+
+    def _is_topic(self, at: int) -> bool:
+        return self.tokens[at][0].isalnum() and self.folded[at] not in STOP_WORDS | _EMPTY | _LINKS
+
+    def _tells_time(self, at: int, spans: Mapping[Interval, tuple[int, int]]) -> bool:
+        return any(first in (at, at + 1) or first <= at < last for first, last in spans.values())
+
+    def _spans(self) -> dict[Interval, tuple[int, int]]:
+        found: dict[Interval, tuple[int, int]] = {}
+        for interval in self.time.intervals:
+            said = [token.casefold().replace("’", "'") for token in _TOKEN.findall(interval.words)]
+            places = (at for at in range(len(self.folded)) if said and self.folded[at : at + len(said)] == said)
+            if (place := next(places, None)) is not None:
+                found[interval] = (place, place + len(said))
+        return found
+
+
+def _is_of_saying(interval: Interval) -> bool:
+    """Whether the words tell when something was said wherever they stand: yesterday, last week, since, ago."""
+    return interval.kind == "open" or not _OF_SAYING.isdisjoint(words(interval.words))
+
+
+def _of_speakers(name: str, speakers: tuple[str, ...], end: int) -> _Subject:
+    return _Subject(name, speakers, tuple(sorted({" ".join(words(speaker)) for speaker in speakers})), end)

@@ -15,14 +15,15 @@ from orion_recall.recall.understand.chains import asks_who, chains, walks
 from orion_recall.recall.understand.classes import FACTUAL, Classified, classify
 from orion_recall.recall.understand.people import (
     NamedEntity,
+    SaidBy,
     asking_speaker,
     entities,
     is_first_person,
     name_words,
     named_speakers,
+    said_by,
     without_names,
 )
-from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.shape import (
     asks_for_list,
     asks_what_is_ahead,
@@ -33,7 +34,7 @@ from orion_recall.recall.understand.shape import (
 from orion_recall.text.names import SYNONYMS
 from orion_recall.text.normal import STOP_WORDS, content_words, text_hash, without_possessive, words
 from orion_recall.text.zones import time_zone
-from orion_recall.values import NO_TIME, Chain, Question, QuestionShape, QuestionTime
+from orion_recall.values import NO_TIME, Question, QuestionShape, QuestionTime
 from orion_recall.when.times import times
 
 # What lies beyond is neither embedded (256 tokens) nor worth the time; the decision records the whole length.
@@ -46,10 +47,9 @@ _LETTER = re.compile(r"(?<=\w )([A-HJ-Z])(?![\w'’.])")
 class Understanding:
     """The question, and what it names and asks for.
 
-    `named_speaker` is the one speaker it names, as written, `people` all of them. `asker` is the speaker that "I"
-    means. `said_by`: it asks for somebody's words. `entities` are the names in it, in its own spelling. `shape`: it
-    asks for a recap of a period, or for a list of all of a kind; None for one answer. `zone`: that of its times.
-    `identifiers`: its numbers and single letters that are of no time.
+    `named_speaker` is the one speaker it names, as written, `people` all of them, `asker` the one that "I" means.
+    `said_by`: it asks for somebody's words. `shape`: it asks for a recap of a period, or for a list of all of a
+    kind; None for one answer. `identifiers`: its numbers and single letters that are of no time.
     """
 
     question: Question
@@ -73,9 +73,8 @@ class Understanding:
 def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: frozenset[str]) -> Understanding:
     """The query as the sources need it.
 
-    A speaker's name drags a dense search to the turns that address that person, so names are taken out of the
-    text that is embedded (unless nothing would be left); the keyword search keeps them. Words of a time
-    that is understood, such as "yesterday", are searched for in neither.
+    A speaker's name drags a dense search to the turns that address that person, so names are taken out of the text
+    that is embedded, unless nothing would be left. Words of an understood time are not searched for at all.
     """
     text = query.fragment[:_SEARCHED_CHARS]
     intent = (query.intent or "")[:_SEARCHED_CHARS]
@@ -101,6 +100,11 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         further = expansions(keywords, speakers, terms)
         keyword_text = " ".join((keyword_text, *further))
         terms = terms.union(further)
+    ways = chains(text, asker) if profile.graph.paths else ()
+    if kinds := profile.graph.traverse:
+        caller = asker or (query.options.user if query.options else None)
+        ways = (*ways, *walks(text, kinds, named=called, time=time, asker=caller))
+    of = tuple(named) if told is None else told.speakers  # whose turns are likely to answer
     return Understanding(
         question=Question(
             text=text,
@@ -112,9 +116,9 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
             session_id=query.session_id,
             node_id=query.node_id,
             time=time,
-            chains=_chains(text, query, profile, named=called, time=time, asker=asker),
+            chains=ways,
         ),
-        named_speaker=None if asks_who(text) else _one_speaker(named, told),  # others tell who somebody is
+        named_speaker=of[0] if len(of) == 1 and not asks_who(text) else None,  # others tell who somebody is
         asker=asker,
         said_by=told,
         is_first_person=asker is not None and is_first_person(said),
@@ -132,34 +136,10 @@ def _identifiers(text: str, terms: Collection[str]) -> frozenset[str]:
     return frozenset((*numbers, *(letter.casefold() for letter in _LETTER.findall(text))))
 
 
-def _chains(
-    text: str,
-    query: RecallQueryV1,
-    profile: Profile,
-    *,
-    named: Sequence[NamedEntity],
-    time: QuestionTime,
-    asker: str | None,
-) -> tuple[Chain, ...]:
-    """The ways through the graph that the question asks for, as far as the profile has them on."""
-    graph = profile.graph
-    found = chains(text, asker) if graph.paths else ()
-    if not graph.traverse:
-        return found
-    caller = asker or (query.options.user if query.options else None)
-    return (*found, *walks(text, graph.traverse, named=named, time=time, asker=caller))
-
-
 def _shape(said: Sequence[str], time: QuestionTime) -> QuestionShape | None:
     if time.alone and time.of != "told":
         return "recap"
     return "list" if asks_what_is_ahead(said, time) or asks_for_list(said) else None
-
-
-def _one_speaker(named: Collection[str], told: SaidBy | None) -> str | None:
-    """The one speaker whose turns are likely to answer: who said it, else the only one who is named."""
-    of = told.speakers if told is not None else tuple(named)
-    return of[0] if len(of) == 1 else None
 
 
 def _time(text: str, query: RecallQueryV1, profile: Profile, now: float, speakers: frozenset[str]) -> QuestionTime:
@@ -206,12 +186,8 @@ steal stole stolen|stick stuck|strike struck|swear swore sworn|swim swam swum|ta
 tear tore torn|tell told|think thought|throw threw thrown|understand understood|wake woke woken|wear wore worn
 win won|write wrote written|child children|person people|man men|woman women|mouse mice|foot feet|tooth teeth
 """
-_FORMS: dict[str, tuple[str, ...]] = {
-    form: tuple(group.split())
-    for line in _VERBS.strip().splitlines()
-    for group in line.split("|")
-    for form in group.split()
-}
+_GROUPS = [group.split() for line in str(_VERBS).splitlines() for group in line.split("|")]
+_FORMS = {form: group for group in _GROUPS for form in group}
 # Too common to say anything in any form.
 _EMPTY = frozenset("be was were been do did done have had get got gotten".split())
 
@@ -225,8 +201,8 @@ def _parts(names: frozenset[str]) -> tuple[tuple[str, ...], ...]:
 def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[str]:
     """Further words to search for, in a fixed order, none of them in `terms`.
 
-    `names` are the full names known; a name's first word, or a beginning of it of three letters and more that is
-    a word of the question, brings the whole name ("Mel" finds "Melanie Jones", "the" does not find "Theo").
+    A beginning of three letters and more of one of the full `names` brings the whole name: "Mel" finds "Melanie
+    Jones", "the" does not find "Theo".
     """
     asked = words(text)
     found = [form for word in asked if word not in _EMPTY for form in _FORMS.get(word, ())]

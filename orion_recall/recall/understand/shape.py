@@ -109,10 +109,8 @@ def _is_plural(word: str) -> bool:
 
 
 def asks_what_is_ahead(words: Sequence[str], time: QuestionTime) -> bool:
-    """Whether the question, in folded words, wants all of what is to come in the time that it names.
-
-    Such as "what do I have on tomorrow?", not "what music do we play in April?".
-    """
+    """Whether the question, in folded words, wants all of what is to come in the time that it names: "what do I
+    have on tomorrow?", not "what music do we play in April?"."""
     if time.of != "told" or not time.intervals or not time.ahead or time.asks_when:
         return False
     whats = [after for word, after in pairwise(words) if word in ("what", "which")]
@@ -158,8 +156,7 @@ _BEFORE: Final = (
 def without_times(text: str, time: QuestionTime, *, with_dates: bool = False) -> str:
     """The text without the words of its times and of its session; names of holidays stay: people say them.
 
-    `with_dates`: months and years stay as well. A memory is indexed with its date in words, so they find it, while
-    "last week" finds what was said of other weeks.
+    `with_dates`: months and years stay as well, since a memory is indexed with its date in words.
     """
     named = [one.words for one in time.intervals if not (with_dates and _DATED.search(one.words))]
     if time.session is not None and (session := session_named(text)) is not None:
@@ -170,9 +167,7 @@ def without_times(text: str, time: QuestionTime, *, with_dates: bool = False) ->
         rest = re.sub(
             rf"(?<!\w){_BEFORE}{re.escape(said)}(?:['’]s\b)?", f" {kept} ", rest, count=1, flags=re.IGNORECASE
         )
-    if rest == text:
-        return text
-    return re.sub(r"\s+([,.?!])", r"\1", " ".join(rest.split()))
+    return text if rest == text else re.sub(r"\s+([,.?!])", r"\1", " ".join(rest.split()))
 
 
 def keyword_text_of(text: str, rest: str, time: QuestionTime) -> str:
@@ -188,7 +183,7 @@ def _holiday(said: Sequence[str]) -> str:
     for place, word in enumerate(said):
         for name in HOLIDAY_BEGINNINGS.get(word, HOLIDAY_BEGINNINGS.get(without_possessive(word), ())):
             found = said[place : place + len(name)]
-            if [without_possessive(one) for one in found] == [without_possessive(one) for one in name]:
+            if [*map(without_possessive, found)] == [*map(without_possessive, name)]:
                 return " ".join(found)
     return ""
 

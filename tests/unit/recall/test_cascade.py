@@ -328,8 +328,8 @@ async def test_what_the_deadline_cuts_is_said(tokens: TokenCounter):
     recalled, _ = await asked(tokens, LOW, by, slow=["experience"])
     assert asyncio.get_running_loop().time() - began < 30
     late = {step.layer: step.late for step in steps(recalled)}
-    assert late["episodic"] == ("vector",)
-    assert late["procedural"] == ()
+    assert late["episodic"] == ["vector"]
+    assert late["procedural"] == []
     assert recalled.outcome == "degraded"
     assert sorted(ids(recalled)) == ["fact", "farther", "procedure"]
 

@@ -21,7 +21,7 @@ from orion_recall.recall.cascade import Ended
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.asked import Limits, clock_of, limits_of_decision, query_of, why_not_again
 from orion_recall.recall.report.decision import RequestFacts, decision
-from orion_recall.recall.report.explain import apportioned, explained, explained_decision
+from orion_recall.recall.report.reply import apportioned, explained, explained_decision
 from orion_recall.recall.report.sentences import (
     DROPPED,
     ended_words,

@@ -16,7 +16,7 @@ from orion_recall.recall.candidates.fuse import (
     Method,
     decay_of,
     fuse,
-    fused_unindexed,
+    fused_with_unindexed,
     newest_favoured,
 )
 from orion_recall.scoring.candidates import Candidate
@@ -125,14 +125,13 @@ def test_what_the_index_does_not_hold_is_fused_as_if_the_dense_list_had_it_at_it
         report("lexical", {name: 10 * score for name, score in own.items()}),
         report("rdf", {"near": 1.0, "far": 1.0, "unknown": 1.0}),
     ]
-    keys = [key("near"), key("far"), key("unknown")]
-    fused = fused_unindexed(
-        keys, {key("near"): 0.9, key("far"): 0.1}, {}, reports, Fusing(method=method, weights=weighted(rdf=0.1))
-    )
-    assert fused[key("near")] == pytest.approx(1.0)
+    by, cosines = Fusing(method=method, weights=weighted(rdf=0.1)), {key("near"): 0.9, key("far"): 0.1}
+    kept = [(Candidate(key=key(name), fused=0.07), view(name)) for name in ("unknown", "far", "near")]
+    near, far, unknown = fused_with_unindexed(kept, {one.key for one, _ in kept}, cosines, reports, (), by)
+    assert near[0].fused == pytest.approx(1.0)
     last = {"rrf": 61 / 81, "min_max": 0.0, "bm25_decay": 0.1 / 0.8}[method]
-    assert fused[key("far")] == pytest.approx((last + 0.1) / 1.1)
-    assert key("unknown") not in fused, "without a cosine there is nothing to compare"
+    assert far[0].fused == pytest.approx((last + 0.1) / 1.1)
+    assert unknown[0].fused == 0.07, "without a cosine there is nothing to compare"
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.lines import FLAG
+from orion_recall.recall.pass_result import ModelReport
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.ranking.model_scores import ModelReport, late_interaction, rerank
-from orion_recall.recall.ranking.score import combine, in_recap, score_candidates
+from orion_recall.recall.ranking.score import combine, in_recap, late_interaction, rerank, score_candidates
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate, recency
 from orion_recall.sources.several_stores import Breaker
@@ -56,47 +56,31 @@ async def test_they_are_kept_flagged_down_or_held(tokens: TokenCounter, use: str
     assert recalled.selection.dropped.get("instructs_reader", 0) == (use == "hold")
 
 
-class Compared:
-    """Gives the closeness it is given, by name, of those it is asked for."""
+class Broken:
+    """Compares nothing, with an error."""
 
-    def __init__(
-        self, *, off: str | None = None, error: Exception | None = None, silent: bool = False, **near: float
-    ) -> None:
-        self.off, self.error, self.silent = off, error, silent
-        self.near = {key(name): value for name, value in near.items()}
-        self.asked: list[tuple[str, set[int]]] = []
+    def __init__(self, error: Exception) -> None:
+        self.error, self.calls = error, 0
 
     async def why_off(self) -> str | None:
-        return self.off
+        return None
 
     async def closeness(
         self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
     ) -> Mapping[int, float]:
-        self.asked.append((text, set(keys)))
-        if self.silent:
-            await asyncio.Event().wait()
-        if self.error is not None:
-            raise self.error
-        return {one: self.near[one] for one in keys if one in self.near}
-
-
-KEYS = [key(name) for name in "abc"]
-
-
-async def asked_of_interaction(compared: Compared | None, breaker: Breaker | None = None, **fields: Any) -> Any:
-    wanted: dict[str, Any] = {"timeout_s": 5.0} | fields
-    return await late_interaction("what?", KEYS, compared, breaker or Breaker(), **wanted)
+        self.calls += 1
+        raise self.error
 
 
 @pytest.mark.parametrize("error", [TransientSourceError("no server"), ModelError("no server")])
 async def test_a_failure_costs_the_part_alone_and_repeated_is_left_alone(error: Exception):
-    compared, breaker = Compared(error=error), Breaker()
+    compared, breaker, said = Broken(error), Breaker(), ""
     for _ in range(20):
-        parts, report = await asked_of_interaction(compared, breaker)
+        parts, report = await late_interaction("what?", [key("a")], compared, breaker, timeout_s=5)
         assert (parts, report.status) == ({}, "failed")
-        assert "no server" in report.error
-    assert len(compared.asked) < 20
-    assert "left alone" in (await asked_of_interaction(compared, breaker))[1].error
+        assert "no server" in (said := report.error or "")
+    assert compared.calls < 20
+    assert "left alone" in said
 
 
 LONG = (
@@ -123,10 +107,8 @@ class Judge:
 
     def __init__(self, *, error: ModelError | None = None, silent: bool = False, **scores: float) -> None:
         self.known, self.error, self.silent = scores, error, silent
-        self.asked: list[tuple[str, list[str]]] = []
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        self.asked.append((query, list(texts)))
         if self.silent:
             await asyncio.Event().wait()
         if self.error is not None:

@@ -8,25 +8,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orion_recall.graph.cypher import run_cypher, similar_in_graph
-from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.explain import explained
-from orion_recall.recall.types import Recalled, Sources
-from orion_recall.sources.graph import RdfSource
-from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
-from orion_recall.values import Memory
+from orion_recall.recall.report.reply import explained
+from orion_recall.recall.types import Recalled
+from tests.samples.copies import Copies, opened_copies
 from tests.samples.recall_fakes import profile, query
-from tests.samples.source_samples import TENANT, HashingEmbedder, changes, memory
+from tests.samples.source_samples import TENANT, memory
 
 NOW = datetime(2026, 5, 20, 9, tzinfo=UTC).timestamp()
 DAY = 86_400.0
@@ -38,52 +32,16 @@ NOISE = memory("noise", "The kettle is blue.", speaker="Bo", occurred_at=NOW - D
 ALL = (SISTER, JOB, MET, SAID, NOISE)
 
 
-class Copies:
-    """Index and graph in a folder, written to and asked."""
-
-    def __init__(self, folder: Path, sparse: SparseEncoder, tokens: TokenCounter) -> None:
-        self.index, self.graph = EdgeIndex(folder / "index", HashingEmbedder(), sparse), RdfGraph(folder / "graph")
-        self.sources = Sources(
-            by_name={
-                "vector": VectorSource(self.index, HashingEmbedder()),
-                "lexical": LexicalSource(self.index, sparse),
-                "rdf": RdfSource(self.graph, self.index),
-            },
-            tokens=tokens,
-            readers=(self.index, self.graph),
-            lexicon=self.index,
-            titles=self.index,
-            chronological=self.index,
-        )
-        self._position = 0
-
-    async def store(self, *memories: Memory) -> None:
-        made = changes(*memories, start=self._position + 1)
-        await self.index.apply(made)
-        await self.graph.apply(made)
-        self._position += len(made)
-
-    async def ask(self, text: str, *traverse: str, **options: Any) -> Recalled:
-        graph = {"paths": True, "traverse": list(traverse)}
-        by = profile(graph=graph, ranking={"fusion": 0.7, "path": 2.0})
-        return await recall(query(fragment=text, options=options), by, self.sources, tenant=TENANT, now=NOW)
-
-    async def edges(self, name: str = "Ida") -> list[str]:
-        """The statements at an entity, by the query language."""
-        query = f"MATCH (a {{name: '{name}'}})-[r]-(b) RETURN r.text"
-        found = await run_cypher(query, self.graph, TENANT, partial(similar_in_graph, self.graph, tenant=TENANT))
-        return sorted(str(row[0]) for row in found.rows)
-
-
 @pytest.fixture
 async def copies(folder: Path, sparse: SparseEncoder, tokens: TokenCounter) -> AsyncIterator[Copies]:
-    one = Copies(folder, sparse, tokens)
-    await one.index.open()
-    await one.graph.open()
-    await one.store(*ALL)
-    yield one
-    await one.graph.close()
-    await one.index.close()
+    async with opened_copies(folder, sparse, tokens) as one:
+        await one.store(*ALL)
+        yield one
+
+
+async def ask(copies: Copies, text: str, *traverse: str, **options: Any) -> Recalled:
+    by = profile(graph={"paths": True, "traverse": list(traverse)}, ranking={"fusion": 0.7, "path": 2.0})
+    return await recall(query(fragment=text, options=options), by, copies.sources, tenant=TENANT, now=NOW)
 
 
 def first(recalled: Recalled) -> tuple[str, list[str]]:
@@ -109,11 +67,11 @@ def first(recalled: Recalled) -> tuple[str, list[str]]:
 async def test_a_question_is_answered_along_the_graph_with_the_path_as_its_evidence(
     copies: Copies, text: str, traverse: tuple[str, ...], name: str, statements: list[str]
 ):
-    answer = await copies.ask(text, *traverse)
+    answer = await ask(copies, text, *traverse)
     assert first(answer) == (name, statements)
     assert answer.ranked[0].parts["path"] > 0
 
 
 async def test_a_question_that_names_nobody_begins_at_the_one_who_asks(copies: Copies):
-    answer = await copies.ask("Who am I?", "who", user="Ana")
+    answer = await ask(copies, "Who am I?", "who", user="Ana")
     assert first(answer) == ("sister", ["Ida sister of Ana"])

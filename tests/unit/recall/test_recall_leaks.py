@@ -13,21 +13,17 @@ from typing import Any
 
 import pytest
 
-from orion_recall.graph.stores.oxigraph import RdfGraph
-from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.decision import RequestFacts, decision
-from orion_recall.recall.report.explain import explained
-from orion_recall.recall.report.reply import reply
-from orion_recall.recall.types import Recalled, Sources
-from orion_recall.sources.graph import NamesByMeaning, RdfSource
-from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
+from orion_recall.recall.report.reply import explained, reply
+from orion_recall.recall.types import Recalled
 from orion_recall.text.redaction import NO_REDACTION, Redaction
-from orion_recall.values import Memory, SuccessionLink
+from orion_recall.values import SuccessionLink
+from tests.samples.copies import Copies, opened_copies
 from tests.samples.recall_fakes import profile, query
-from tests.samples.source_samples import NOW, TENANT, HashingEmbedder, changes, key, memory
+from tests.samples.source_samples import NOW, TENANT, key, memory
 
 CANARY = "Zebedee Quillfeather"
 SCOUT = {"agent_id": "scout", "run_id": "r1"}
@@ -69,52 +65,16 @@ ASKED = (
 )
 
 
-class Copies:
-    """Index and graph in a folder, written to and asked."""
-
-    def __init__(self, folder: Path, sparse: SparseEncoder, tokens: TokenCounter) -> None:
-        self.index, self.graph = EdgeIndex(folder / "index", HashingEmbedder(), sparse), RdfGraph(folder / "graph")
-        likeness = NamesByMeaning(self.index, HashingEmbedder())
-        self.sources = Sources(
-            by_name={
-                "vector": VectorSource(self.index, HashingEmbedder()),
-                "lexical": LexicalSource(self.index, sparse),
-                "rdf": RdfSource(self.graph, self.index, likeness),
-            },
-            tokens=tokens,
-            readers=(self.index, self.graph),
-            lexicon=self.index,
-            titles=self.index,
-            chronological=self.index,
-        )
-        self._position = 0
-
-    async def store(self, *memories: Memory, ended_by: Sequence[str] = ()) -> None:
-        """The memories; those of these ids succeed each."""
-        made = changes(*memories, start=self._position + 1)
-        links = tuple(
-            SuccessionLink(key(older), older, NOW - 50, "by_person", evidence=(CANARY,)) for older in ended_by
-        )
-        made = [replace(change, succeeded_by=links) for change in made]
-        await self.index.apply(made)
-        await self.graph.apply(made)
-        self._position += len(made)
-
-    async def ask(self, text: str, *, tenant: str = TENANT, **fields: Any) -> Recalled:
-        by = profile(enable_query_expansion=True)
-        options = {"include": {"trace": True}, **fields.pop("options", {})}
-        asked = query(fragment=text, options=options, **fields)
-        return await recall(asked, by, self.sources, tenant=tenant, now=NOW)
-
-
 @pytest.fixture
 async def copies(folder: Path, sparse: SparseEncoder, tokens: TokenCounter) -> AsyncIterator[Copies]:
-    one = Copies(folder, sparse, tokens)
-    await one.index.open()
-    await one.graph.open()
-    yield one
-    await one.graph.close()
-    await one.index.close()
+    async with opened_copies(folder, sparse, tokens) as one:
+        yield one
+
+
+async def ask(copies: Copies, text: str, *, tenant: str = TENANT, **fields: Any) -> Recalled:
+    options = {"include": {"trace": True}, **fields.pop("options", {})}
+    asked = query(fragment=text, options=options, **fields)
+    return await recall(asked, profile(enable_query_expansion=True), copies.sources, tenant=tenant, now=NOW)
 
 
 def everything(recalled: Recalled, text: str) -> str:
@@ -146,14 +106,14 @@ def _bundle(recalled: Recalled) -> Sequence[str]:
 async def test_speakers_of_other_users_and_sessions_stay_unnamed(copies: Copies, fields: dict[str, Any]):
     await copies.store(*OURS, *THEIRS, *STRANGERS)
     for text in ASKED:
-        assert "quillfeather" not in everything(await copies.ask(text, **fields), text), text
+        assert "quillfeather" not in everything(await ask(copies, text, **fields), text), text
 
 
 async def test_names_of_the_own_scope_are_known(copies: Copies):
     await copies.store(*OURS, *THEIRS)
-    mine = await copies.ask("What did Mel say about the crane?", session_id="s1", options={"scope": "session"})
+    mine = await ask(copies, "What did Mel say about the crane?", session_id="s1", options={"scope": "session"})
     assert mine.understood is not None and mine.understood.people == ("Mel Ash",)
-    whole = await copies.ask("What does zebedee say?")
+    whole = await ask(copies, "What does zebedee say?")
     assert whole.understood is not None and whole.understood.people == (CANARY,)
     assert explained(whole)["searched"]["by_words"].endswith("quillfeather")
 
@@ -173,9 +133,11 @@ async def test_a_succession_is_named_only_where_the_query_sees_both(
 ):
     text = "Where is the shed?"
     shed = memory("zebedees-shed", "The shed is at the quay.", session_id="s9", user_id="zeb")
-    await copies.store(shed, ended_by=["melanies-shed"])
+    older = "melanies-shed"
+    link = SuccessionLink(key(older), older, NOW - 50, "by_person", evidence=(CANARY,))
+    await copies.store(shed, succeeded_by=(link,))
     await copies.store(memory("melanies-shed", "It is at the harbour now.", session_id="s2", user_id="mel"))
-    told = everything(await copies.ask(text, **fields), text)
+    told = everything(await ask(copies, text, **fields), text)
     assert ("at the harbour" in told, "at the quay" in told) == (seen != "old", seen != "new")
     assert ("melanies-shed" in told, "zebedees-shed" in told) == (seen != "old", seen != "new")
     assert ("quillfeather" in told) is (seen == "both")
@@ -198,20 +160,20 @@ async def test_what_another_tenant_stores_changes_no_score_and_no_reply(copies: 
     mine = [memory(f"w{number}", f"{TEXTS[number % 5]} Note {number}.", session_id="s1") for number in range(20)]
     await copies.store(*OURS, *mine)
     questions = ("Where is the gearbox of the harbour crane?", "Who ordered at Fjord Labs?", "painted shed note 7")
-    before = [_answer(await copies.ask(text), text) for text in questions]
+    before = [_answer(await ask(copies, text), text) for text in questions]
     theirs = [
         memory(f"o{number}", f"The harbour crane and the gearbox of Fjord Labs, {number}.", tenant="other")
         for number in range(150)
     ]
     for start in range(0, len(theirs), 50):
         await copies.store(*theirs[start : start + 50])
-    assert [_answer(await copies.ask(text), text) for text in questions] == before
+    assert [_answer(await ask(copies, text), text) for text in questions] == before
     for one in (*mine, *OURS):  # what they name as well changes nothing, nor does what they delete
         await copies.store(memory(one.id, one.text, tenant="other", entities=["Fjord Labs", "harbour crane"]))
     await copies.index.optimise()
-    assert [_answer(await copies.ask(text), text) for text in questions] == before
+    assert [_answer(await ask(copies, text), text) for text in questions] == before
     await copies.index.remove([key(one.id, one.tenant) for one in theirs])
-    assert [_answer(await copies.ask(text), text) for text in questions] == before
+    assert [_answer(await ask(copies, text), text) for text in questions] == before
 
 
 async def test_what_is_redacted_for_readers_stands_in_no_part_of_a_reply(copies: Copies):
@@ -223,7 +185,7 @@ async def test_what_is_redacted_for_readers_stands_in_no_part_of_a_reply(copies:
     include = {"trace": True, "entities": True, "chunks": True}
     asked = query(fragment="What is the crane's number?", options={"include": include})
     copies.sources = replace(copies.sources, redaction=Redaction.at("render", ("render:phone", "render:email")))
-    recalled = await copies.ask("What is the crane's number?")
+    recalled = await ask(copies, "What is the crane's number?")
     shown = reply(asked, recalled, latency_ms=1.0, profile="p", decision_id="d").model_dump_json()
     assert "p1" in [item.scored.memory.id for item in recalled.selection.items]
     assert "example.org" not in shown
@@ -231,6 +193,6 @@ async def test_what_is_redacted_for_readers_stands_in_no_part_of_a_reply(copies:
     assert "the crane is ‹phone number›, mail ‹e-mail address›." in shown
     copies.sources = replace(copies.sources, redaction=NO_REDACTION)
     plain = reply(
-        asked, await copies.ask("What is the crane's number?"), latency_ms=1.0, profile="p", decision_id="d"
+        asked, await ask(copies, "What is the crane's number?"), latency_ms=1.0, profile="p", decision_id="d"
     )
     assert "+49 30 1234567" in plain.bundle.rendered, "off by default"

@@ -11,7 +11,7 @@ from orion_recall.errors import ProfileError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.reading import parse_profile
 from orion_recall.recall.pipeline import recall
-from orion_recall.recall.report.explain import explained
+from orion_recall.recall.report.reply import explained
 from orion_recall.recall.successors import successors_first
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,14 +14,12 @@ import pytest
 from orion_recall.errors import InvalidMessage, ModelError, ScopeNotKept, SourceError
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search import all_sources
-from orion_recall.recall.search.all_sources import FallbackSource, search_all
-from orion_recall.recall.search.further_lists import requests_of_speaker
+from orion_recall.recall.search.all_sources import FallbackSource, requests_of_speaker, search_all
 from orion_recall.recall.search.requests import narrowed, scope_of
 from orion_recall.recall.types import Recalled, Sources
-from orion_recall.recall.understand.said_by import SaidBy
+from orion_recall.recall.understand.people import SaidBy
 from orion_recall.setting_values import LaneUse
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.names import title_names
@@ -115,32 +113,33 @@ async def test_a_source_of_another_tenant_is_not_asked_and_nothing_of_its_failur
 KINDS = replace(REQUEST, scope=Scope(tenant="acme", kinds=("world", "opinion")))
 
 
-class OfKinds(FakeSource):
-    """Has hits by kind; a kind may have an error instead."""
+class Narrow(FakeSource):
+    """Has other hits for some scopes than for the rest."""
 
-    def __init__(self, *args: Any, **kinds: tuple[Hit, ...] | SourceError) -> None:
-        super().__init__(*args)
-        self.kinds = kinds
+    def __init__(
+        self, hits: Sequence[Hit], narrow: Callable[[Scope], Sequence[Hit] | Exception | asyncio.Event | None]
+    ) -> None:
+        super().__init__("vector", hits)
+        self.narrow = narrow
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        self.requests.append(request)
-        (kind,) = request.scope.kinds
-        found = self.kinds[kind]
-        if isinstance(found, SourceError):
+        found = self.narrow(request.scope)
+        if isinstance(found, asyncio.Event):
+            await found.wait()
+        if isinstance(found, Exception):
             raise found
+        if not isinstance(found, tuple):
+            return await super().search(request)
+        self.requests.append(request)
         return found
 
 
-async def by_kind(source: FakeSource) -> SourceReport:
-    reports = await search_all(
-        {"vector": source}, {"vector": KINDS}, breakers(), timeout_s=60, retries=1, by_kind=True
-    )
-    return reports[0]
-
-
 async def test_each_kind_is_searched_for_alone_and_has_its_own_list():
-    source = OfKinds("vector", world=(hit("a", 0.9), hit("c", 0.2)), opinion=(hit("b", 0.5),))
-    report = await by_kind(source)
+    kinds = {"world": (hit("a", 0.9), hit("c", 0.2)), "opinion": (hit("b", 0.5),)}
+    source, held = Narrow((), lambda scope: kinds[scope.kinds[0]]), breakers()
+    report, *_ = await search_all(
+        {"vector": source}, {"vector": KINDS}, held, timeout_s=60, retries=1, by_kind=True
+    )
     assert [request.scope.kinds for request in source.requests] == [("world",), ("opinion",)]
     assert report.lists == ((hit("a", 0.9), hit("c", 0.2)), (hit("b", 0.5),))
     assert report.hits == (hit("a", 0.9), hit("b", 0.5), hit("c", 0.2))
@@ -226,37 +225,31 @@ CRANE_OF_UP = view("crane", "The harbour crane was made by Umbra Works.", title=
 UMBRA = view("umbra", "It was founded by Ida Miles.", title="Umbra Works")
 IDA = view("ida", "She was born there.", title="Ida Miles", kind="world")
 SHED_OF_UP = view("shed", "The shed is painted.")
-FIRST = (hit("crane", 0.9), hit("shed", 0.2), hit("umbra", 0.1))
+FIRST = (hit("crane", 0.9), hit("shed", 0.2))
 LINKS = {"fusion": 0.5, "similarity": 0.0, "links": 0.6, "recency": 0.0}
 
 
 class Titles:
     """The memories that are called one of the names."""
 
-    def __init__(self, *memories: MemoryView, fails: bool = False, hangs: bool = False) -> None:
-        self.memories, self.fails, self.hangs = memories, fails, hangs
-        self.asked: list[tuple[Sequence[str], Scope]] = []
-        self.has_some = True
+    def __init__(self, *memories: MemoryView) -> None:
+        self.memories = memories
+        self.asked: list[Scope] = []
 
     async def has_titles(self, tenant: str) -> bool:
-        return self.has_some
+        return True
 
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
-        self.asked.append((names, scope))
-        if self.hangs:
-            await asyncio.Event().wait()
-        if self.fails:
-            raise SourceError("broken")
+        self.asked.append(scope)
         called = {key(one.id): title_names(one.title or "") for one in self.memories}
         return {one: given for one, given in called.items() if not set(given).isdisjoint(names)}
 
 
-async def ask_of_up(
-    tokens: TokenCounter, ranking: dict[str, float], *arms: FakeSource, titles: Titles | None = None, **changes: Any
-) -> Recalled:
-    made = sources(tokens, arms, CRANE_OF_UP, UMBRA, IDA, SHED_OF_UP, titles=titles)
-    used: Profile = profile(ranking=ranking, enable_query_expansion=False, source_timeout_ms=200)
-    return await recall(query(TEXT, **changes.pop("options", {})), used, replace(made, **changes), now=NOW)
+async def ask_of_up(tokens: TokenCounter, titles: Titles, known: Tombstones, **options: Any) -> Recalled:
+    shelf = (CRANE_OF_UP, UMBRA, IDA, SHED_OF_UP)
+    made = sources(tokens, [FakeSource("vector", FIRST)], *shelf, titles=titles, tombstones=known)
+    used = profile(ranking=LINKS, enable_query_expansion=False, source_timeout_ms=200)
+    return await recall(query(TEXT, options=options), used, made, now=NOW)
 
 
 def order(recalled: Recalled) -> list[str]:
@@ -264,16 +257,13 @@ def order(recalled: Recalled) -> list[str]:
 
 
 async def test_links_stay_in_scope_and_what_was_deleted_is_led_to_by_nobody(tokens: TokenCounter):
-    titles = Titles(IDA, UMBRA)
-    scoped = await ask_of_up(
-        tokens, LINKS, FakeSource("vector", FIRST[:2]), titles=titles, options={"options": {"kinds": ["world"]}}
-    )
-    assert [scope.kinds for _, scope in titles.asked] in ([], [("world",)])
+    titles, known = Titles(IDA, UMBRA), Tombstones()
+    scoped = await ask_of_up(tokens, titles, known, kinds=["world"])
+    assert [scope.kinds for scope in titles.asked] in ([], [("world",)])
     assert order(scoped) == []
-    known = Tombstones()
     known.applied_position = lambda: 6
     known.add({key("umbra"): 7})
-    recalled = await ask_of_up(tokens, LINKS, FakeSource("vector", FIRST[:2]), titles=titles, tombstones=known)
+    recalled = await ask_of_up(tokens, titles, known)
     assert order(recalled) == ["crane", "shed"]
     assert recalled.selection.dropped == {"deleted": 1}
 
@@ -326,18 +316,12 @@ YESTERDAY = CLOCK - DAY
 class Calendar:
     """An index that lists the memories it is given by their time."""
 
-    def __init__(self, *memories: MemoryView, error: Exception | None = None, hangs: bool = False) -> None:
-        self.memories, self.error, self.hangs = memories, error, hangs
-        self.asked: list[Scope] = []
+    def __init__(self, *memories: MemoryView) -> None:
+        self.memories = memories
 
     async def in_time_order(
         self, scope: Scope, limit: int, *, newest_first: bool = False, without_sessions: Sequence[str] = ()
     ) -> Sequence[TimedKey]:
-        self.asked.append(scope)
-        if self.error is not None:
-            raise self.error
-        if self.hangs:
-            await asyncio.Event().wait()
         found = [
             TimedKey(key(one.id), one.ts, one.session_id)
             for one in self.memories
@@ -356,17 +340,12 @@ async def ask_day(
     text: str,
     *memories: MemoryView,
     found: Sequence[str] = (),
-    index: Calendar | None = None,
     **options: Any,
 ) -> Recalled:
     source = FakeSource("vector", [hit(name, 0.9 - place / 100) for place, name in enumerate(found)])
-    made = replace(
-        sources(tokens, [source], *memories),
-        chronological=index or Calendar(*memories),
-        lexicon=Speakers("Hana", "Otto", "Rosa"),
-    )
-    limit_ms = 200 if index is not None else 30_000  # one that hangs is waited for
-    return await recall(query(text, **options), profile(source_timeout_ms=limit_ms), made, now=CLOCK)
+    names, calendar = Speakers("Hana", "Otto", "Rosa"), Calendar(*memories)
+    made = sources(tokens, [source], *memories, chronological=calendar, lexicon=names)
+    return await recall(query(text, **options), profile(source_timeout_ms=30_000), made, now=CLOCK)
 
 
 def ids(recalled: Recalled) -> list[str]:
@@ -429,61 +408,23 @@ OLD = view("old", "the crane creaked", ts=MIDNIGHT - 0.5 * DAY)
 NEW = view("new", "the crane fell", ts=MIDNIGHT - 90 * DAY)
 
 
-class Dated(FakeSource):
-    """Brings `hits`; inside a time, `inside`, or what is worse."""
-
-    def __init__(self, *args: Any, inside: tuple[Hit, ...] = (), fails: bool = False, hangs: bool = False) -> None:
-        super().__init__(*args)
-        self.inside, self.fails, self.hangs = inside, fails, hangs
-
-    async def search(self, request: SearchRequest) -> Any:
-        if request.scope.since is None:
-            return await super().search(request)
-        self.requests.append(request)
-        if self.hangs:
-            await asyncio.Event().wait()
-        if self.fails:
-            raise SourceError("broken")
-        return self.inside
-
-
-def arm(**inside: Any) -> Dated:
-    return Dated("vector", (hit("new", 0.9), hit("other", 0.1)), **inside)
-
-
-async def ask_of_search(tokens: TokenCounter, made: Dated, weight: float = 0.5, **options: Any) -> Recalled:
-    used = profile(time={"search_weight": weight}, source_timeout_ms=200)
-    return await recall(query(TEXT_OF_SEARCH, **options), used, sources(tokens, [made], OLD, NEW), now=NOW)
+FOUND_FIRST = (hit("new", 0.9), hit("other", 0.1))
 
 
 @pytest.mark.asyncio(loop_scope="function")  # all tasks of its loop are its own
-@pytest.mark.parametrize("fault", [{"fails": True}, {"hangs": True}])
-async def test_a_second_search_that_fails_or_hangs_costs_its_hits_and_no_more(
-    tokens: TokenCounter, fault: dict[str, bool]
-):
-    began = time.perf_counter()
-    recalled = await ask_of_search(tokens, arm(**fault))
+@pytest.mark.parametrize("is_hung", [False, True])
+async def test_a_second_search_that_fails_or_hangs_costs_its_hits_and_no_more(tokens: TokenCounter, is_hung: bool):
+    fault = asyncio.Event() if is_hung else SourceError("broken")
+    made = Narrow(FOUND_FIRST, lambda scope: None if scope.since is None else fault)
+    used, began = profile(time={"search_weight": 0.5}, source_timeout_ms=200), time.perf_counter()
+    recalled = await recall(query(TEXT_OF_SEARCH), used, sources(tokens, [made], OLD, NEW), now=NOW)
     assert [item.memory.id for item in recalled.ranked] == ["new"]
     assert time.perf_counter() - began < 30
     assert not [task for task in asyncio.all_tasks() if "orion_recall/recall/" in repr(task)]
 
 
-class Telling(FakeSource):
-    """Brings `hits`, and those of `telling` where told times are asked for."""
-
-    def __init__(self, *args: Any, telling: tuple[Hit, ...] = ()) -> None:
-        super().__init__(*args)
-        self.telling = telling
-
-    async def search(self, request: SearchRequest) -> Any:
-        if not request.scope.told:
-            return await super().search(request)
-        self.requests.append(request)
-        return self.telling
-
-
 async def test_what_tells_of_the_named_time_joins_the_candidates(tokens: TokenCounter):
-    made = Telling("vector", (hit("new", 0.9), hit("other", 0.1)), telling=(hit("old", -0.3),))
+    made = Narrow(FOUND_FIRST, lambda scope: (hit("old", -0.3),) if scope.told else None)
     used = profile(time={"told_search_weight": 0.5}, source_timeout_ms=200)
     told = OLD._replace(told=(ToldTime(MIDNIGHT - DAY, MIDNIGHT),))
     recalled = await recall(query(TEXT_OF_SEARCH), used, sources(tokens, [made], told, NEW), now=NOW)

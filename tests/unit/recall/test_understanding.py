@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from orion_recall.recall.report.decision import understood
 from orion_recall.recall.understand.chains import chains, walks
 from orion_recall.recall.understand.classes import Classified, classify
-from orion_recall.recall.understand.people import asking_speaker, entities, named_speakers
+from orion_recall.recall.understand.people import SaidBy, asking_speaker, entities, named_speakers, said_by
 from orion_recall.recall.understand.question import Understanding, expansions, understand
-from orion_recall.recall.understand.said_by import SaidBy, said_by
 from orion_recall.recall.understand.shape import asks_for_list
 from orion_recall.text.normal import content_words, words
 from orion_recall.values import Chain, QueryClass
