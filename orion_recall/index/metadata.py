@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orion_recall.errors import AnotherRecordsCopy
@@ -57,9 +58,10 @@ class IndexMetadata:
             keywords=sparse.weights.name,
         )
 
-    def values(self) -> dict[str, Any]:
-        """The values to store."""
-        return asdict(self)
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> IndexMetadata:
+        """What was stored; TypeError or ValueError when it is none."""
+        return cls(**stored).at(int(stored["position"]))
 
     def at(self, position: int) -> IndexMetadata:
         """The same index, at another position."""

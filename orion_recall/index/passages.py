@@ -33,9 +33,6 @@ _AT_A_TIME: Final = 4
 # U+FFFD is in no tenant's name.
 _TENANT: Final = "\ufffdpassages of "
 _SCOPE: Final = ("session", "user", "agent", "run", "speaker", "kind", "tags", "ts", "told")
-# Points of passages that are compared for each memory, to find its best one.
-_COMPARED: Final = 10
-
 
 Found = Sequence[tuple[int, float]]
 """Points found by a dense search, best first: key and score."""
@@ -53,10 +50,6 @@ def passage_key(memory: int, number: int) -> int:
     so the key tells which passage it is, and of which memory but for five bits.
     """
     return memory if number == 0 else _IS_PASSAGE | (memory & ~_NUMBERS) | number
-
-
-def _number(key: int) -> int:
-    return key & _NUMBERS if key & _IS_PASSAGE else 0
 
 
 def _memory(key: int) -> int:
@@ -159,14 +152,9 @@ def points_of(keys: Sequence[int], numbers: Mapping[int, int]) -> dict[int, int]
     return {passage_key(key, numbers.get(key, 0)): key for key in keys}
 
 
-def compared_for(keys: Sequence[int]) -> int:
-    """How many points are looked at to find the nearest passages of these memories."""
-    return _COMPARED * len(keys)
-
-
 def nearest(found: Found, keys: Sequence[int]) -> dict[int, int]:
     """The number of the nearest passage of each memory of the keys, where that is not the first."""
     numbers: dict[int, int] = {}
     for key, _ in found:
-        numbers.setdefault(_memory(key), _number(key))
+        numbers.setdefault(_memory(key), key & _NUMBERS if key & _IS_PASSAGE else 0)
     return {key: number for key in keys if (number := numbers.get(_memory(key), 0))}

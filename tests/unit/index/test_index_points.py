@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from orion_recall.index.passages import MOST_TEXTS, MemorySearch, dense_forms, in_parts, passage_key, spans_of
 from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view
 from orion_recall.index.text_forms import context_form, dense_head, keyword_form
-from orion_recall.index.write_batch import (
-    VectorPrefetch,
-    build_write_batch,
-    name_keys_of,
-    names_to_embed,
-    texts_to_embed,
-)
+from orion_recall.index.write_batch import VectorPrefetch, WriteBatch, build_write_batch, name_keys_of
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import text_hash
-from orion_recall.values import Change, Memory
+from orion_recall.values import Change, Memory, MemoryView
 from tests.samples.source_samples import TENANT, HashingEmbedder, TokenEmbedder, beside, changes, key, memory
 
 FULL = memory(
@@ -28,47 +21,43 @@ FULL = memory(
 )  # fmt: skip
 
 
-async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
-    (point, *_) = (await build_write_batch(changes(FULL), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
-    payload: Any = point.payload
-    seen = memory_view(payload)
-    assert (seen.id, seen.text, seen.text_hash) == ("a", FULL.text, text_hash(FULL.text))
-    assert (seen.title, seen.speaker, seen.kind, seen.session_id, seen.user_id) == (
-        "Work",
-        "Ana",
-        "world",
-        "s",
-        "u",
-    )
-    assert (seen.ts, seen.tags, seen.uri, seen.source_ref) == (1_772_355_600.0, ("job",), "x:1", "chat")
-    assert seen.entities == FULL.entities
-    assert point.key == key("a")
+async def batch_of(told: Sequence[Change], held: Mapping[int, HeldPoint] | None = None) -> WriteBatch:
+    return await build_write_batch(told, held or {}, VectorPrefetch(HashingEmbedder()), SparseEncoder())
 
 
-async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_is_chatter(sparse: SparseEncoder):
+async def seen(*memories: Memory) -> list[MemoryView]:
+    """What comes back of the memories' points."""
+    return [memory_view(one.payload) for one in (await batch_of(changes(*memories))).points if "id" in one.payload]
+
+
+async def test_a_memory_comes_back_from_its_point():
+    (one,) = await seen(FULL)
+    assert (one.id, one.text, one.text_hash) == ("a", FULL.text, text_hash(FULL.text))
+    parts = (one.title, one.speaker, one.kind, one.session_id, one.user_id)
+    assert parts == ("Work", "Ana", "world", "s", "u")
+    assert (one.ts, one.tags, one.uri, one.source_ref) == (1_772_355_600.0, ("job",), "x:1", "chat")
+    assert one.entities == FULL.entities
+
+
+async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_is_chatter():
     texts = ("Where is it?", "I put it there.", "Thanks!")
-    turns = [memory(str(place), text, session_id="s") for place, text in enumerate(texts)]
-    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
-    payloads: list[Any] = [point.payload for point in points]
-    seen = [memory_view(payload) for payload in payloads]
-    assert [one.after_question for one in seen] == [False, True, False]
-    assert [one.first_person for one in seen] == [False, True, False]
-    assert [one.chatter for one in seen] == [False, False, True]
+    turns = await seen(*(memory(str(place), text, session_id="s") for place, text in enumerate(texts)))
+    assert [one.after_question for one in turns] == [False, True, False]
+    assert [one.first_person for one in turns] == [False, True, False]
+    assert [one.chatter for one in turns] == [False, False, True]
 
 
-async def test_a_turn_knows_whether_an_assistant_said_it(sparse: SparseEncoder):
+async def test_a_turn_knows_whether_an_assistant_said_it():
     turns = [
         memory("role", "x", speaker="Halcyon", metadata={"role": "assistant"}),
         memory("agent", "x", speaker="Halcyon", agent_id="halcyon"),
         memory("name", "x", speaker="Assistant"),
         memory("person", "x", speaker="Ruth", agent_id="halcyon"),
     ]
-    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
-    seen = [memory_view(point.payload) for point in points if "id" in point.payload]
-    assert [one.assistant for one in seen] == [True, True, True, False]
+    assert [one.assistant for one in await seen(*turns)] == [True, True, True, False]
 
 
-async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: SparseEncoder):
+async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case():
     told = [
         memory("a", "x", entities=["Fjord Labs"]),
         memory("b", "x", entities=["fjord labs"]),
@@ -76,29 +65,26 @@ async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: 
     ]
 
     async def entities(*given: Memory) -> set[int]:
-        step = await build_write_batch(changes(*given), {}, VectorPrefetch(HashingEmbedder()), sparse)
-        return {point.key for point in step.points if point.dense is None}
+        return {point.key for point in (await batch_of(changes(*given))).points if point.dense is None}
 
     assert len(await entities(*told)) == 2
     assert await entities(*told) == await entities(*reversed(told))
 
 
-async def test_a_memory_that_says_what_it_said_is_not_embedded_again(sparse: SparseEncoder):
+async def test_a_memory_that_says_what_it_said_is_not_embedded_again():
     held = HeldPoint(tenant=TENANT, version=1, names=frozenset(), dense=[0.5, 0.5])
     told = changes(memory("a", "the same"), replace(memory("b", "another"), version=2))
-    step = await build_write_batch(
-        told, {key("a"): held, key("b"): held}, VectorPrefetch(HashingEmbedder()), sparse
-    )
+    step = await batch_of(told, {key("a"): held, key("b"): held})
     vectors = {point.key: point.unit_vectors["dense"] for point in step.points}
     assert vectors[key("a")] == [0.5, 0.5]
     assert vectors[key("b")] == (await HashingEmbedder().embed_query("another")).tolist()
 
 
-async def test_what_is_not_live_goes_and_names_no_longer_given_are_forgotten(sparse: SparseEncoder):
+async def test_what_is_not_live_goes_and_names_no_longer_given_are_forgotten():
     gone = replace(memory("a", "x", entities=["Fjord Labs", "Oslo"]), deleted_at=1.0)
     kept = memory("b", "x", entities=["Oslo"])
     held = HeldPoint(tenant=TENANT, version=1, names=frozenset(["fjord labs", "oslo"]), dense=[1.0])
-    step = await build_write_batch(changes(gone, kept), {key("a"): held}, VectorPrefetch(HashingEmbedder()), sparse)
+    step = await batch_of(changes(gone, kept), {key("a"): held})
     assert step.gone == [key("a")]
     assert step.forgotten == [Name(TENANT, "fjord labs")]
     assert key("a") not in {point.key for point in step.points}
@@ -119,10 +105,9 @@ async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(spar
     embedder = Counting()
     ahead = VectorPrefetch(embedder)
     ahead.with_tokens = True
-    step = await build_write_batch(told, {}, ahead, sparse, names=held, with_tokens=True)
-    assert embedder.asked == ["one", "two"] == texts_to_embed(told, {})
+    step = await build_write_batch(told, {}, ahead, sparse, held)
+    assert embedder.asked == ["one", "two"]
     assert asked == [["one", "two"], ["Fjord Labs"]]
-    assert names_to_embed(told, held) == ["Fjord Labs"]
     entities = [point for point in step.points if point.dense is None]
     assert {point.payload["label"]: point.name for point in entities} == {
         "Fjord Labs": (await HashingEmbedder().embed_query("Fjord Labs")).tolist()

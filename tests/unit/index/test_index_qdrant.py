@@ -14,7 +14,7 @@ from qdrant_client import models as qm
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from orion_recall.errors import QueryNotTaken, SourceError, TransientSourceError
-from orion_recall.index.points import KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS, TOLD_FIELDS, TOLD_WEEKDAY
+from orion_recall.index.points import FLOAT_FIELDS, KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.models.sparse import SparseEncoder
@@ -82,7 +82,7 @@ async def test_the_collection_is_made_with_its_vectors_and_payload_indexes(stand
         assert {
             one: params.modifier for one, params in (info.config.params.sparse_vectors or {}).items()
         } == dict.fromkeys(("text", "context", "entity"), qm.Modifier.IDF)
-        assert set(info.payload_schema) == {*KEYWORD_FIELDS, *NUMBER_FIELDS, "ts", *TOLD_FIELDS, TOLD_WEEKDAY}
+        assert set(info.payload_schema) == {*KEYWORD_FIELDS, *NUMBER_FIELDS, *FLOAT_FIELDS}
         assert index.position == 0
         assert index.copy == f"{stand_in.url}/{name}"
 
