@@ -23,7 +23,6 @@ from orion_recall.models.int8 import INT8_NAME, INT8_SHA256, Int8Encoder
 from orion_recall.models.onnx_encoder import (
     DEFAULT_MODEL,
     MAX_CHARS,
-    Encoder,
     OnnxEncoder,
     Vectors,
     find_weights,
@@ -36,6 +35,7 @@ log = logging.getLogger("orion_recall.models")
 
 T = TypeVar("T")
 Precision = Literal["int8", "fp32"]
+Encoder = OnnxEncoder | Int8Encoder
 
 # Threads that embed documents. Each text is a run of its own, in which Python's lock is free.
 MOST_THREADS = 2

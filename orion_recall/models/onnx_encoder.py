@@ -114,8 +114,7 @@ def _sha256(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
+            hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()
 
 
@@ -148,30 +147,6 @@ class Session(Protocol):
     def run(self, output_names: list[str], input_feed: Mapping[str, _Ints | Vectors]) -> list[Vectors]: ...
 
 
-class Encoder(Protocol):
-    """Converts texts to vectors, in the calling thread. Safe to call from several at a time."""
-
-    @property
-    def dimension(self) -> int: ...
-
-    @property
-    def is_batched(self) -> bool:
-        """Whether several texts at a time are cheaper than one after another."""
-        ...
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, shape (texts, dimension), in the order of the texts: one or more, `prepared`."""
-        ...
-
-    def encode_with_states(self, texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
-        """As `encode`, and out of the same runs what became of each text's tokens, special ones included."""
-        ...
-
-    def token_space(self) -> TokenSpace:
-        """The small vectors of this model's tokens: made anew, which takes some tenths of a second."""
-        ...
-
-
 def prepared(text: str) -> str:
     """The part of a text that the model can see, without NULs and lone surrogates, which tokenizers refuse."""
     return storable(text[:MAX_CHARS])
@@ -181,6 +156,7 @@ class OnnxEncoder:
     """A sentence-transformer with mean pooling. Safe to call from several threads at a time."""
 
     is_batched = True
+    """Whether several texts at a time are cheaper than one after another."""
 
     def __init__(self, weights: Weights) -> None:
         self._tokenizer = load_tokenizer(weights)
@@ -198,9 +174,11 @@ class OnnxEncoder:
         self._outputs = [output.name]
 
     def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (texts, dimension), in the order of the texts: one or more, `prepared`."""
         return self.encode_with_states(texts)[0]
 
     def encode_with_states(self, texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
+        """As `encode`, and out of the same runs what became of each text's tokens, special ones included."""
         rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         states: dict[int, TokenStates] = {}
@@ -212,6 +190,7 @@ class OnnxEncoder:
         return vectors, [states[place] for place in range(len(rows))]
 
     def token_space(self) -> TokenSpace:
+        """The small vectors of this model's tokens: made anew, which takes some tenths of a second."""
         return TokenSpace(self._tokenizer, self.encode_with_states)
 
     def _run(self, rows: list[list[int]]) -> tuple[Vectors, Vectors]:
@@ -265,11 +244,7 @@ def open_session(model: str | bytes) -> Session:
 
 
 def _padded(rows: list[list[int]]) -> tuple[_Ints, _Ints]:
-    lengths = [len(row) for row in rows]
-    longest = max(1, *lengths)
-    if min(lengths) == longest:
-        ids = np.array(rows, dtype=np.int64)
-        return ids, np.ones_like(ids)
+    longest = max(1, *map(len, rows))
     ids = np.zeros((len(rows), longest), dtype=np.int64)
     mask = np.zeros_like(ids)
     for position, row in enumerate(rows):
