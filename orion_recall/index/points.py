@@ -8,8 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from orion_recall.index.passages import OF, flat, spans_of
-from orion_recall.index.text_forms import event_time
+from orion_recall.index.texts import OF, event_time, flat, spans_of
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.text.names import is_assistant, title_names
@@ -84,7 +83,7 @@ class IndexPoint(NamedTuple):
 class HeldPoint(NamedTuple):
     """A memory's point in an index: version, the folded names it gives, and its vectors if they were read.
 
-    `passages` are its passages, as `index.passages.flat` gives them, and `told` the times that it tells."""
+    `passages` are its passages, as `index.texts.flat` gives them, and `told` the times that it tells."""
 
     tenant: str
     version: int

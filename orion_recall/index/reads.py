@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.index.passages import OF, MemorySearch, nearest, points_of, tenants_of
 from orion_recall.index.points import (
     TOKENS,
     TOLD,
@@ -27,11 +26,11 @@ from orion_recall.index.requests import (
     Record,
     Scored,
     Search,
-    WritableEngine,
     of_tenant,
     payload_of,
     scope_filter,
 )
+from orion_recall.index.texts import OF, MemorySearch, nearest, points_of, tenants_of
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
@@ -94,17 +93,14 @@ class IndexReads:
         (found,) = await self._engine.search([Search(vector, "dense", where, _COMPARED * len(keys))], "well")
         return nearest(_scores(found), keys)
 
-    async def search_sparse(
-        self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
-    ) -> list[list[tuple[int, float]]]:
-        """BM25 above zero, best first: a list for each of `using`.
-
-        `text` holds a memory's own words, `context` a turn's with those of its neighbours.
-        """
+    async def search_sparse(self, terms: SparseTerms, scope: Scope, limit: int) -> list[list[tuple[int, float]]]:
+        """BM25 above zero, best first: by a memory's own words, and by a turn's with those of its neighbours."""
         if not terms.indices:
-            return [[] for _ in using]
+            return [[], []]
         where, most, payload = scope_filter(scope, told_roughly=True), _most(scope, limit), _told(scope)
-        requests = [Search(terms, name, where, most, tenant=scope.tenant, payload=payload) for name in using]
+        requests = [
+            Search(terms, name, where, most, tenant=scope.tenant, payload=payload) for name in ("text", "context")
+        ]
         found = await self._engine.search(requests)
         return [[hit for hit in _scores(_told_in(points, scope)[:limit]) if hit[1] > 0] for points in found]
 
@@ -192,7 +188,7 @@ async def held_names(engine: Engine, keys: Sequence[int]) -> dict[int, HeldName]
     }
 
 
-async def write(engine: WritableEngine, batch: WriteBatch, *, has_passages: bool = True) -> None:
+async def write(engine: Engine, batch: WriteBatch, *, has_passages: bool = True) -> None:
     """Writes the batch. Entities first: a retry still finds which names were dropped."""
     written = {point.key for point in batch.points}
     others, gone = [Keys([*batch.gone, *written])], list[int]()

@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.index.passages import dense_forms, flat, passage_key, passage_payload, spans_of
 from orion_recall.index.points import (
     GivenTokens,
     HalfTokens,
@@ -30,7 +29,15 @@ from orion_recall.index.points import (
     told_payload,
     told_times_of,
 )
-from orion_recall.index.text_forms import context_form, keyword_form
+from orion_recall.index.texts import (
+    context_form,
+    dense_forms,
+    flat,
+    keyword_form,
+    passage_key,
+    passage_payload,
+    spans_of,
+)
 from orion_recall.models.batching import Vector
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, union

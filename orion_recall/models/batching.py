@@ -25,9 +25,7 @@ _DOCUMENT_BATCH_CHARS = 4_096
 
 
 class QueryBatcher(Generic[T]):
-    """Embeds queries in one worker thread, with a cache, in FIFO batches.
-
-    What `encode` gives is shared by the cache, one value a text: see `separate`.
+    """Embeds queries in one worker thread, with a cache, in FIFO batches. Callers of a text share its value.
 
     A query that finds the thread idle starts at once; those that arrive while it works make the next batch. Equal
     texts that wait at the same time are embedded once. A text whose callers have all been cancelled is left out.

@@ -95,14 +95,11 @@ class _Loaded(NamedTuple):
 
 
 class OnnxEmbedder:
-    """A local sentence-transformer on ONNX Runtime. `await load()` before use, `await close()` after.
+    """A local sentence-transformer on ONNX Runtime, `TokenVectors` if wanted. `load` before use, `close` after.
 
     Queries have a thread, documents one or two. A slice of documents gives way to recalls and to waiting queries,
     for 100 ms at most, so that neither starves, and its thread to all others where a core is short. Documents that
-    a recall itself waits for have a thread of their own and give way to nothing. Texts are seen up
-    to 256 tokens and 2,000 characters. Vectors of single tokens are to be had as well (`TokenVectors`), unless
-    `token_vectors` is False.
-
+    a recall itself waits for have a thread of their own. Texts are seen up to 256 tokens and 2,000 characters.
     The default model has two forms, int8 and fp32. Where int8 cannot be used, it is fp32, and `form_note` says why.
     """
 
@@ -120,11 +117,9 @@ class OnnxEmbedder:
         self._loaded: _Loaded | None = None
         self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
         self._threads = min(MOST_THREADS, os.cpu_count() or 1)
-        self._documents = ThreadPoolExecutor(
-            self._threads, thread_name_prefix="embed-document", initializer=lower_thread_priority
-        )
+        self._documents = ThreadPoolExecutor(self._threads, "embed-document", lower_thread_priority)
         # Behind slices that give way to it, a recall would wait for those to end waiting.
-        self._awaited = ThreadPoolExecutor(1, thread_name_prefix="embed-awaited")
+        self._awaited = ThreadPoolExecutor(1, "embed-awaited")
 
     @property
     def name(self) -> str:

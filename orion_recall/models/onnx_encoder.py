@@ -27,13 +27,10 @@ async def load_in_thread(executor: Executor, load: Callable[[], T], what: str) -
     """The result of `load`; every failure is a `ModelError` that says what could not be loaded."""
     job = asyncio.get_running_loop().run_in_executor(executor, load)
     await asyncio.wait([job])
-    error = job.exception()
-    if error is None:
-        return job.result()
-    if isinstance(error, ModelError):
-        raise error
     # The libraries raise bare exceptions for a model that they cannot find or read.
-    raise ModelError(f"{what} could not be loaded: {error}") from error
+    if (error := job.exception()) is not None and not isinstance(error, ModelError):
+        raise ModelError(f"{what} could not be loaded: {error}") from error
+    return job.result()
 
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -64,10 +61,9 @@ def find_weights(path: Path | None = None) -> Weights:
     if path is None:
         return wheel_weights()
     path = path.expanduser()
+    models, folders = [path / "onnx" / "model.onnx", path / "model.onnx"], [path]
     if path.suffix == ".onnx":
         models, folders = [path], [path.parent, path.parent.parent]
-    else:
-        models, folders = [path / "onnx" / "model.onnx", path / "model.onnx"], [path]
     model = _first_file(models, f"no ONNX weights at {path}")
     tokenizer = _first_file([folder / "tokenizer.json" for folder in folders], f"no tokenizer beside {model}")
     sha256 = _sha256(_graph_and_tensors(model))

@@ -23,7 +23,10 @@ from orion_recall.text.normal import storable
 
 log = logging.getLogger("orion_recall.models")
 
-
+# What is cut here the server would truncate after tokenizing: few tokens have more characters than this.
+_CHARS_A_TOKEN = 8
+_FIRST_LOOK_S = 5.0
+_BUSY_PAUSES_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 # A batch of documents on a slow machine takes seconds; a query's own deadline is shorter and ends it earlier.
 TIMEOUT_S = 60.0
 # A server that was replaced behind a load balancer looks like the one before: it is asked again after so long.
@@ -91,16 +94,10 @@ class TeiServer:
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The answer as JSON. After a failure the server may be another one."""
         try:
-            return await self._server.ask("POST", path, body, timeout_s=self._timeout_s)
+            return await self._server.ask("POST", path, body)
         except ModelError:
             self._known_until = 0.0
             raise
-
-
-# What is cut here the server would truncate after tokenizing: few tokens have more characters than this.
-_CHARS_A_TOKEN = 8
-_FIRST_LOOK_S = 5.0
-_BUSY_PAUSES_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 
 
 class _Identity(NamedTuple):
@@ -212,16 +209,15 @@ def _shortened(text: str, info: TeiInfo) -> str:
 
 def _vectors(answer: Any, count: int, dimension: int | None, url: str) -> Vectors:
     """The answer as unit vectors; ModelError unless it is `count` rows of `dimension` finite numbers."""
+    said = f"the server at {url} answered /embed with"
     try:
         vectors = np.asarray(answer, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"the server at {url} answered /embed with what are not vectors") from error
-    wanted = vectors.shape[1:] if dimension is None else (dimension,)
-    if vectors.ndim != 2 or vectors.shape != (count, *wanted) or vectors.shape[1] == 0:
-        expected = (count, "n" if dimension is None else dimension)
-        raise ModelError(f"the server at {url} answered /embed with {vectors.shape} floats, expected {expected}")
+        raise ModelError(f"{said} what are not vectors") from error
+    if vectors.ndim != 2 or vectors.shape != (count, dimension or vectors.shape[1]) or not vectors.size:
+        raise ModelError(f"{said} {vectors.shape} floats, expected {(count, dimension or 'n')}")
     if not np.isfinite(vectors).all():
-        raise ModelError(f"the server at {url} answered /embed with numbers that are not finite")
+        raise ModelError(f"{said} numbers that are not finite")
     # Asked for at unit length already; servers that only speak like TEI may not know the word.
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 

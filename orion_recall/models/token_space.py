@@ -1,10 +1,9 @@
 """Token vectors of late interaction, projected to 96 numbers, stored with every memory.
 
-A model gives every token of a text a vector before it takes their mean. These are projected to 96 numbers and
-brought to unit length, so that their dot product is a cosine. The projection comes from the model alone: the main
-axes of what it makes of common words of its own vocabulary. So it is the same for every index by that model,
-whatever is in it: nothing is fitted to memories, kept beside them or out of step with them. The weight of a word in
-a question is how far down the vocabulary it stands, for vocabularies are ordered by how frequent their words are.
+A model gives every token of a text a vector before it takes their mean. These are projected to 96 numbers of unit
+length. The projection comes from the model alone: the main axes of what it makes of common words of its own
+vocabulary, so that nothing is fitted to memories. The weight of a word in a question is how far down the vocabulary
+it stands, for vocabularies are ordered by how frequent their words are.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ MOST_QUERY_TOKENS = 32
 
 _COMMON_WORDS = 4_000
 _SENTENCES, _SENTENCE_WORDS = 64, 12
-# Of other ways to project or to weigh: raised when vectors of the old way cannot be compared with those of the new.
+# Raised when vectors of another way to project or to weigh cannot be compared with those of before.
 _WAY = 1
 # The prefixes by which some vocabularies mark the beginning of a word.
 _BEGINS = "▁Ġ"
@@ -164,14 +163,12 @@ def _sentences(words: Sequence[str]) -> list[str]:
 
 
 def _main_axes(states: Vectors, width: int) -> Vectors:
-    """The directions in which the unit vectors differ from zero most, shape (dimension, at most width).
-
-    Either sign of an axis would do: the one is taken that every machine takes.
-    """
+    """The directions in which the unit vectors differ from zero most, shape (dimension, at most width)."""
     exact = states.astype(np.float64)
     exact /= np.maximum(np.linalg.norm(exact, axis=1), 1e-12)[:, None]
     _, axes = np.linalg.eigh(exact.T @ exact)
     axes = axes[:, ::-1][:, :width]
+    # Either sign of an axis would do: the one is taken that every machine takes.
     largest = np.abs(axes).argmax(axis=0)
     axes *= np.sign(axes[largest, np.arange(axes.shape[1])])
     return np.ascontiguousarray(axes, dtype=np.float32)

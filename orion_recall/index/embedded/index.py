@@ -1,9 +1,7 @@
 """The embedded index: Qdrant Edge in this process, with dense and keyword vectors of every memory.
 
-One folder holds one shard and belongs to one process. The folder's `index.json` names the embedding model, its
-dimension and weights, and the position in the outbox. An index made with another model is refused, unless a build
-with the right one is complete: that one is swapped in (`folders`). Points are keyed by `text.normal.memory_key`, so
-that a rebuilt index is the same index.
+One folder holds one shard and belongs to one process. An index made with another model is refused, unless a build
+with the right one is complete: that one is swapped in (`folders`).
 """
 
 from __future__ import annotations
@@ -35,10 +33,10 @@ from orion_recall.index.embedded.points import edge_filter, edge_requests
 from orion_recall.index.embedded.shard import LiveShard, ReplacedShard
 from orion_recall.index.engine_threads import EngineThreads, to_the_end, translated
 from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.passages import OF, in_parts, points_of
 from orion_recall.index.points import AS_HELD, DENSE_VECTORS, HeldName, HeldPoint, IndexPoint
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
 from orion_recall.index.requests import Filter, Patience, Record, Scored, Search, scope_filter
+from orion_recall.index.texts import OF, in_parts, points_of
 from orion_recall.index.write_batch import (
     VectorPrefetch,
     WriteBatch,
@@ -122,11 +120,8 @@ class EdgeEngine:
         return await self.threads.run(lambda: shard.scroll(request))
 
     async def speakers(self, where: Filter) -> frozenset[str]:
-        """At most 1000 of each segment.
-
-        Not exact: the names are the same, and how many memories each has is not counted again (five to twenty times
-        the CPU).
-        """
+        """At most 1000 of each segment."""
+        # Not exact: the names are the same, and to count the memories of each takes five to twenty times the CPU.
         shard, request = self._live.checked(), qe.FacetRequest("speaker", 1000, False, edge_filter(where))
         return await self.threads.run(lambda: frozenset(str(hit.value) for hit in shard.facet(request).hits))
 
@@ -151,7 +146,8 @@ class EdgeOptimiser:
     def note(self, written: int) -> None:
         """Counts points written or deleted; starts optimising when they are enough."""
         self.written += written
-        if self.written < _AFTER or self.written < min(_AFTER_SHARE * self._live.count, _AFTER_MOST):
+        points = self._live.checked().info().points_count
+        if self.written < max(_AFTER, min(_AFTER_SHARE * points, _AFTER_MOST)):
             return
         if self._running is None or self._running.done():
             self.written = 0  # a failure is tried again after as many
@@ -453,10 +449,7 @@ class EdgeIndex(IndexReads):
         return await self._writer.run(lambda: clear_builds(self.folder))
 
     async def optimise(self) -> None:
-        """Builds the search structures now, in this process, which blocks all of Python meanwhile.
-
-        Searches are exact without them, only slower. An index in use is optimised in another process.
-        """
+        """Builds the search structures now, in this process, which blocks all of Python meanwhile."""
         self._optimiser.written = 0
         await self._writer.run(lambda: cast("None", self._live.checked().optimize()))
 

@@ -1,8 +1,6 @@
 """An optimised copy of the embedded index, made by a separate process while the live index is in use.
 
-The engine builds its search structures under Python's lock: for ten thousand memories the whole worker would stand
-still for most of a minute. So the shard is copied, another process works on the copy, what was written meanwhile is
-brought over, and the copy takes the live one's place.
+The engine builds its search structures under Python's lock: for ten thousand memories that takes most of a minute.
 """
 
 from __future__ import annotations

@@ -70,9 +70,9 @@ class ReplacedShard(NamedTuple):
     lock: FolderLock | None
 
     def close(self) -> None:
-        if self.tokens is not None:
-            self.tokens.close()
-        self.shard.close()
+        for one in (self.tokens, self.shard):
+            if one is not None:
+                one.close()
 
 
 class LiveShard:
@@ -101,11 +101,6 @@ class LiveShard:
         self._fields_in_use: tuple[qe.EdgeShard | None, int, dict[str, bool]] = (None, 0, {})
         self._tenants: tuple[qe.EdgeShard | None, frozenset[str] | None] = None, None
         self._counting = Lock()
-
-    @property
-    def count(self) -> int:
-        """Points in it: memories and entities."""
-        return self._open()[0].info().points_count
 
     @property
     def database_identity(self) -> str | None:

@@ -1,8 +1,7 @@
 """The collection of an index on a Qdrant server: created, checked, queried, written.
 
-A point without a tenant, which no search can see, is its metadata: the embedding model that made it, the outbox
-position it holds, and the record that it is of. A collection that is absent is made; one that was lost is made
-again, and its position is 0; one that is not ours is refused and left as it is.
+A point without a tenant, which no search can see, is its metadata. A collection that is absent is made; one that
+was lost is made again, and its position is 0; one that is not ours is refused and left as it is.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from orion_recall.errors import TransientSourceError
 from orion_recall.index.caches import SpeakerCache
 from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.passages import in_parts
 from orion_recall.index.points import HeldName, HeldPoint
 from orion_recall.index.qdrant.collection import QdrantCollection
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
 from orion_recall.index.requests import scope_filter
+from orion_recall.index.texts import in_parts
 from orion_recall.index.write_batch import VectorPrefetch, build_write_batch, embedded, keys_of, name_keys_of
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Protocol
 
-from orion_recall.index.text_forms import dense_form_of_view
+from orion_recall.index.texts import dense_form_of_view
 from orion_recall.memory.extraction.light import find_times
 from orion_recall.recall.candidates.fuse import Fusing, by_fused, fused_unindexed
 from orion_recall.recall.search.all_sources import or_else

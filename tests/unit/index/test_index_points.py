@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from orion_recall.index.passages import MOST_TEXTS, MemorySearch, dense_forms, in_parts, passage_key, spans_of
 from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view
-from orion_recall.index.text_forms import context_form, dense_head, keyword_form
+from orion_recall.index.texts import (
+    MOST_TEXTS,
+    MemorySearch,
+    context_form,
+    dense_forms,
+    dense_head,
+    in_parts,
+    keyword_form,
+    passage_key,
+    spans_of,
+)
 from orion_recall.index.write_batch import VectorPrefetch, WriteBatch, build_write_batch, name_keys_of
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder

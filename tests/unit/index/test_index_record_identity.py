@@ -169,7 +169,7 @@ async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
             return one
 
         async def found(index: QdrantIndex) -> list[int]:
-            (hits,) = await index.search_sparse(sparse.encode_query("Ana"), Scope(tenant=TENANT), 9, using=["text"])
+            hits, _ = await index.search_sparse(sparse.encode_query("Ana"), Scope(tenant=TENANT), 9)
             return [number for number, _ in hits]
 
         old, new = await opened(has_record=False), await opened(has_record=True)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orion_recall.index.passages import dense_forms
 from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.texts import dense_forms
 from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource

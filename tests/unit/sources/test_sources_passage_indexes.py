@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.index.passages import dense_forms, spans_of
+from orion_recall.index.texts import dense_forms, spans_of
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.values import Change, Memory, Scope
 from tests.samples.index_kinds import Index, IndexPlace

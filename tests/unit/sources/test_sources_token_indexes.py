@@ -10,8 +10,8 @@ import pytest
 
 from orion_recall.errors import SourceError
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.passages import dense_forms
 from orion_recall.index.points import Name
+from orion_recall.index.texts import dense_forms
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LateInteraction
 from tests.samples.index_kinds import IndexPlace

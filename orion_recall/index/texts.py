@@ -1,23 +1,25 @@
-"""Passages of long memories in the index: their points, and the best passage of each memory that a search finds.
+"""Texts of a memory in the index: what is embedded, whole or in passages, and what is indexed by keyword.
 
-A memory whose text is longer than the embedding model sees has its first passage in its own point and one further
-point for each of the others. Those have the parent's key, what its scope is checked by, and vectors, and neither
-text nor words. They belong to a tenant of their own, so that no other search finds or counts them: only the
-searches by vectors of memories ask for both tenants.
+Date and speaker belong in both: "what did Ana say in May?" is asked of them as much as of the text. A turn is
+often only understood with the one before it ("Yes, on Friday!"), so a second keyword form holds both.
+
+A memory longer than the embedding model sees has its first passage in its own point and a point for each of the
+others, with the memory's key, its scope and vectors. Those belong to a tenant of their own, so that only searches
+by vectors of memories, which ask for both tenants, find or count them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.index.text_forms import dense_head
 from orion_recall.text.passages import MOST_PASSAGES, Span, passages
-from orion_recall.values import Change, Memory
+from orion_recall.values import Change, Memory, MemoryView
 
 OF: Final = "of"
 """The field of a passage's point that has the key of its memory."""
@@ -38,6 +40,50 @@ Found = Sequence[tuple[int, float]]
 """Points found by a dense search, best first: key and score."""
 
 
+def dense_head(memory: Memory) -> str:
+    """What is embedded before the text, or before each passage of it: who said it and when, and its title."""
+    return _head(memory, event_time(memory))
+
+
+def dense_form_of_view(memory: MemoryView) -> str:
+    """The text that is embedded of a memory that no index holds: as of one that is embedded as a whole."""
+    return _head(memory, memory.ts) + memory.text
+
+
+def keyword_form(memory: Memory) -> str:
+    """The text whose words are indexed."""
+    day = _day(event_time(memory))
+    parts = (memory.title, memory.speaker, day, memory.text, " ".join(memory.tags))
+    return " ".join(part for part in parts if part)
+
+
+def context_form(change: Change) -> str:
+    """The keyword form of a turn with the texts of its neighbours."""
+    beside = [turn.text for turn in (change.previous, change.following) if turn is not None]
+    return " ".join((keyword_form(change.memory), *beside))
+
+
+def event_time(memory: Memory) -> float | None:
+    """When it happened, else when it was mentioned: epoch seconds."""
+    return memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
+
+
+def _head(memory: Memory | MemoryView, moment: float | None) -> str:
+    said = ", ".join(part for part in (memory.speaker, _day(moment)) if part)
+    return "".join(f"{part}: " for part in (said, memory.title) if part)
+
+
+@lru_cache(maxsize=1024)
+def _day(moment: float | None) -> str | None:
+    if moment is None:
+        return None
+    try:
+        when = datetime.fromtimestamp(moment, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return f"{when.day} {when:%B} {when.year}"
+
+
 def tenants_of(tenant: str) -> tuple[str, str]:
     """The tenant of the memories, and that of their further passages."""
     return tenant, _TENANT + tenant
@@ -53,7 +99,7 @@ def passage_key(memory: int, number: int) -> int:
 
 
 def _memory(key: int) -> int:
-    """The memory that a point belongs to, as a number for comparisons: its key without the last five bits."""
+    """The memory that a point belongs to, to be compared: its key without the last five bits."""
     return key & ~(_IS_PASSAGE | _NUMBERS)
 
 
