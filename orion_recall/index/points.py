@@ -73,17 +73,11 @@ class IndexPoint(NamedTuple):
     def unit_vectors(self) -> dict[str, list[float]]:
         """Those of `DENSE_VECTORS` that it has, by name, as engines take them."""
         named = (("dense", self.dense), ("name", self.name))
-        return {
-            name: vector.tolist() if isinstance(vector, np.ndarray) else list(vector)
-            for name, vector in named
-            if vector is not None
-        }
+        return {name: np.asarray(vector).tolist() for name, vector in named if vector is not None}
 
 
 class HeldPoint(NamedTuple):
-    """A memory's point in an index: version, the folded names it gives, and its vectors if they were read.
-
-    `passages` are its passages, as `index.texts.flat` gives them, and `told` the times that it tells."""
+    """A memory's point in an index: version, the folded names it gives, and its vectors if they were read."""
 
     tenant: str
     version: int

@@ -97,11 +97,9 @@ class IndexReads:
         """BM25 above zero, best first: by a memory's own words, and by a turn's with those of its neighbours."""
         if not terms.indices:
             return [[], []]
-        where, most, payload = scope_filter(scope, told_roughly=True), _most(scope, limit), _told(scope)
-        requests = [
-            Search(terms, name, where, most, tenant=scope.tenant, payload=payload) for name in ("text", "context")
-        ]
-        found = await self._engine.search(requests)
+        where, payload = scope_filter(scope, told_roughly=True), _told(scope)
+        words = Search(terms, "text", where, _most(scope, limit), tenant=scope.tenant, payload=payload)
+        found = await self._engine.search([words, words._replace(using="context")])
         return [[hit for hit in _scores(_told_in(points, scope)[:limit]) if hit[1] > 0] for points in found]
 
     async def max_sim(

@@ -143,8 +143,7 @@ def scope_filter(
     """The scope, and one of the titles if any are given, as conditions that must all hold.
 
     Further passages of memories are in the scope only `with_passages`. With `told_roughly` a memory is let through,
-    too, of which one told time begins early enough and another one ends late enough: engines have indexes for that,
-    and would read the payload of every memory to see whether they are one.
+    too, of which one told time begins early enough and another one ends late enough: engines have indexes for that.
     """
     conditions: list[Condition] = [of_tenant(scope.tenant) if with_passages else Is("tenant", scope.tenant)]
     conditions += [Is(*each) for each in ids_of(scope)]
@@ -176,14 +175,10 @@ def ids_of(scope: Scope) -> list[tuple[str, str]]:
 def _told(since: float | None, until: float | None, weekdays: Sequence[int], roughly: bool) -> Condition:
     """A told time begins before `until`, ends after `since`, and comes every week on one of the weekdays."""
     prefix = f"{TOLD}[]." if roughly else ""
-    conditions: list[Within | AnyOf] = []
-    if until is not None:
-        conditions.append(Within(f"{prefix}since", below=until))
-    if since is not None:
-        conditions.append(Within(f"{prefix}until", above=since))
-    if weekdays:
-        conditions.append(AnyOf(f"{prefix}weekday", weekdays))
-    return Filter(must=conditions) if roughly else OneToldTime(conditions)
+    conditions = [Within(f"{prefix}since", below=until)] if until is not None else []
+    conditions += [Within(f"{prefix}until", above=since)] if since is not None else []
+    listed = [AnyOf(f"{prefix}weekday", weekdays)] if weekdays else []
+    return Filter(must=[*conditions, *listed]) if roughly else OneToldTime([*conditions, *listed])
 
 
 def _told_ranges(ranges: Sequence[TimeRange]) -> Iterator[tuple[float | None, float | None, Sequence[int]]]:

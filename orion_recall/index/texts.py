@@ -90,11 +90,8 @@ def tenants_of(tenant: str) -> tuple[str, str]:
 
 
 def passage_key(memory: int, number: int) -> int:
-    """The key of a passage's point; that of the memory for the first passage.
-
-    The key of a memory has 63 bits. Here its last five give way to the number, and a 64th says what it is:
-    so the key tells which passage it is, and of which memory but for five bits.
-    """
+    """The key of a passage's point; that of the memory for the first passage."""
+    # The last five of a memory's 63 bits give way to the number, and a 64th says what it is.
     return memory if number == 0 else _IS_PASSAGE | (memory & ~_NUMBERS) | number
 
 
@@ -108,18 +105,14 @@ def spans_of(memory: Memory) -> tuple[Span, ...]:
     return _spans(memory.text, dense_head(memory))
 
 
-@lru_cache(maxsize=MOST_TEXTS)
-def _spans(text: str, head: str) -> tuple[Span, ...]:
-    """Kept for as long as one page is written: they are asked for at several steps."""
-    return passages(text, head)
+# Kept for as long as one page is written: they are asked for at several steps.
+_spans = lru_cache(maxsize=MOST_TEXTS)(passages)
 
 
 def dense_forms(memory: Memory) -> list[str]:
     """The texts that are embedded: one for each passage, one for a text that fits as a whole."""
-    head, spans = dense_head(memory), spans_of(memory)
-    if not spans:
-        return [head + memory.text]
-    return [head + memory.text[span.start : span.end] for span in spans]
+    head, spans = dense_head(memory), spans_of(memory) or ((0, len(memory.text)),)
+    return [head + memory.text[start:end] for start, end in spans]
 
 
 def flat(spans: Sequence[Span]) -> tuple[int, ...]:
@@ -166,8 +159,8 @@ class MemorySearch:
     ) -> list[tuple[int, float]]:
         """The first `limit` memories that `search` finds: key and best score, best first.
 
-        `search` gives at most so many points. It is repeated with more as long as they are of too few memories.
-        `memories_of` gives the memories of passages, by key: it is asked where only passages of one were found.
+        `search` gives at most so many points, and is repeated with more as long as they are of too few memories.
+        `memories_of` gives the memories of passages, by key, where only passages of one were found.
         """
         wanted = self._points_each * limit
         while len(best := _best(found := await search(wanted))) < limit and len(found) >= wanted:

@@ -52,6 +52,8 @@ T = TypeVar("T")
 _KEPT = 800
 # Vectors alone, of names or of texts: 6 MB at the most.
 _PLAIN_KEPT = 4000
+# About five milliseconds of encoding.
+_AT_A_TIME = 8
 
 
 class Embedded(NamedTuple):
@@ -111,10 +113,6 @@ async def _kept_or_made(
     return [found[key] for key in keys]
 
 
-# About five milliseconds of encoding.
-_AT_A_TIME = 8
-
-
 class PointVectors(NamedTuple):
     """The vectors of a memory: as they were read, or as they were made.
 
@@ -128,9 +126,8 @@ class PointVectors(NamedTuple):
 class WriteBatch(NamedTuple):
     """The writes of a batch of changes. Idempotent.
 
-    `points` are written, `gone` are keys to delete. `forgotten` are names that these memories no longer have: the
-    entity of one that no other memory has is deleted, too. `replaced` are memories whose further passages are those
-    of `points` and no others.
+    `points` are written, the keys of `gone` deleted, and so are entities of `forgotten` names that no other memory
+    has. `replaced` are memories whose further passages are those of `points` and no others.
     """
 
     points: list[IndexPoint]

@@ -104,18 +104,12 @@ class OnnxEmbedder:
     """
 
     def __init__(
-        self,
-        *,
-        path: Path | None = None,
-        max_batch: int = 8,
-        cache_size: int = 2048,
-        token_vectors: bool = True,
-        precision: Precision = "int8",
+        self, *, path: Path | None = None, token_vectors: bool = True, precision: Precision = "int8"
     ) -> None:
         self._path, self._token_vectors, self._precision = path, token_vectors, precision
         self._loading = asyncio.Lock()
         self._loaded: _Loaded | None = None
-        self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
+        self._queries = QueryBatcher(self._encode_queries)
         self._threads = min(MOST_THREADS, os.cpu_count() or 1)
         self._documents = ThreadPoolExecutor(self._threads, "embed-document", lower_thread_priority)
         # Behind slices that give way to it, a recall would wait for those to end waiting.

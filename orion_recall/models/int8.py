@@ -1,7 +1,7 @@
 """all-MiniLM-L6-v2 in int8: its graph, written in the ONNX format from the wheel's tensors, and its encoder.
 
-The package `onnx` writes graphs too, in 33 MB, and what it writes differs from version to version. Ours is what the
-sha256 of a model is made of, so it must not. https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+What the package `onnx` writes differs from version to version; ours is hashed, so it must not. The format:
+https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ class Int8Model:
 def int8_model(tensors: Path, sha256: str, *, unsigned: bool = False) -> Int8Model:
     """The int8 form of the tensors in the wheel's file, whose model has that sha256. Raises `ModelError`.
 
-    With `unsigned` each weight is stored as a number from 1 to 255 and 128 is taken from it: the same products and
-    the same vectors to the last bit, slower, and without the sums of 16 bits that overflow on old processors.
+    With `unsigned` each weight is stored as a number from 1 to 255 and 128 is taken from it: the same vectors to
+    the last bit, slower, and without the sums of 16 bits that overflow on old processors.
     """
     found = _read(tensors)
     signed = _Conversion(found, unsigned=False).model()
@@ -147,10 +147,7 @@ def _read(file: Path) -> dict[str, _Floats]:
 
 
 class _Conversion:
-    """One graph, from the first normalisation to the states of the tokens, written node by node.
-
-    Inputs, outputs and tensors are known by their names.
-    """
+    """One graph, from the first normalisation to the states of the tokens. Nodes and tensors have names."""
 
     def __init__(self, found: dict[str, _Floats], *, unsigned: bool) -> None:
         self._found, self._unsigned = found, unsigned

@@ -17,7 +17,7 @@ import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 from tokenizers import Tokenizer
 
 from orion_recall.errors import ModelError, install_hint
-from orion_recall.models.token_space import TokenSpace, TokenStates
+from orion_recall.models.token_space import TokenSpace, TokenStates, Vectors
 from orion_recall.text.normal import storable
 
 T = TypeVar("T")
@@ -95,9 +95,8 @@ def wheel_weights() -> Weights:
 
 
 def _first_file(candidates: Sequence[Path], problem: str) -> Path:
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
+    if (found := next((one for one in candidates if one.is_file()), None)) is not None:
+        return found
     raise ModelError(f"{problem}: expected {' or '.join(map(str, candidates))}")
 
 
@@ -120,7 +119,6 @@ MAX_CHARS = 2_000
 # What starting a run of the model costs, in tokens: padding a row by more than this is dearer than another run.
 _RUN_COST_TOKENS = 6
 
-Vectors = npt.NDArray[np.float32]
 _Ints = npt.NDArray[np.int64]
 
 _runtime: Any = onnxruntime

@@ -36,11 +36,6 @@ def library() -> Any:
         raise ModelError(f"{NO_LIBRARY} ({error})") from error
 
 
-def model_id(name: str) -> str:
-    """The name that indexes keep: the model's without the default owner, or that of its folder."""
-    return Path(name).resolve().name if Path(name).is_dir() else name.removeprefix("sentence-transformers/")
-
-
 class _Loaded(NamedTuple):
     """The loaded model; it reads at most `most_chars` characters of a text."""
 
@@ -57,11 +52,13 @@ class TransformersEmbedder:
     model's own prompt for queries or documents, where it has one. On a GPU where the library finds one.
     """
 
-    def __init__(self, name: str, *, max_batch: int = 8, cache_size: int = 2048) -> None:
-        self._given, self._name = name, model_id(name)
+    def __init__(self, name: str) -> None:
+        self._given, folder = name, Path(name)
+        # The name that indexes keep: the model's without the default owner, or that of its folder.
+        self._name = folder.resolve().name if folder.is_dir() else name.removeprefix("sentence-transformers/")
         self._loaded: _Loaded | None = None
         self._turn = threading.Lock()
-        self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
+        self._queries = QueryBatcher(self._encode_queries)
         self._documents = ThreadPoolExecutor(1, "embed-document", lower_thread_priority)
 
     @property
@@ -122,10 +119,7 @@ class TransformersEmbedder:
 
 
 def _fingerprint(model: Any) -> str:
-    """sha256 over the weights in the order of their names, the kinds of the layers, the pooling and the prompts.
-
-    Not over files: which of them there are depends on where the model came from.
-    """
+    """sha256 over weights, kinds of layers, pooling and prompts; not over files, which depend on their origin."""
     as_bytes = importlib.import_module("torch").uint8
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):

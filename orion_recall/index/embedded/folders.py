@@ -24,6 +24,7 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 
 CURRENT, BUILDS, _BEGUN, _COMPLETE = "current", "builds", "begun", "complete"
+METADATA_FILE = "index.json"
 
 
 def live_place(folder: Path) -> Path:
@@ -41,10 +42,7 @@ def live_place(folder: Path) -> Path:
 
 
 def build_place(folder: Path, mine: IndexMetadata) -> Path:
-    """Where an index of that metadata is built: the same place every time, so that a run that was stopped goes on.
-
-    By model, space of the tokens' vectors and weights of keywords; not by position.
-    """
+    """Where an index of that metadata, but for its position, is built: a run that was stopped goes on there."""
     parts = mine.model, str(mine.dimension), mine.weights_sha256, *filter(None, (mine.tokens, mine.keywords))
     what = "\n".join(parts)
     return free_place(folder, hashlib.sha256(what.encode()).hexdigest()[:16])
@@ -57,10 +55,7 @@ def free_place(folder: Path, name: str) -> Path:
 
 
 def begin(place: Path) -> None:
-    """Makes the place ready to be built in: what a run has left there that was stopped stays, all else goes.
-
-    That could be what was live before and was not deleted in time. EngineError when another is building there.
-    """
+    """Readies the place; what a stopped run has left there stays, all else goes. EngineError: another builds."""
     with FolderLock.acquire(place, what="what is being built in", hint="or wait until it is done"):
         if (place / _BEGUN).exists():
             return
@@ -119,9 +114,6 @@ def tidy(folder: Path, place: Path) -> None:
         (folder / "index.json").unlink(missing_ok=True)
         for name in ("shard", "tokens", "store"):
             shutil.rmtree(folder / name, ignore_errors=True)
-
-
-METADATA_FILE = "index.json"
 
 
 def metadata_if_known(embedder: Embedder, sparse: SparseEncoder) -> IndexMetadata | None:

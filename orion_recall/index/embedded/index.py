@@ -262,12 +262,8 @@ class EdgeIndex(IndexReads):
                 self._lock = None
 
     @property
-    def metadata(self) -> IndexMetadata | None:
-        return self._live.metadata
-
-    @property
     def position(self) -> int:
-        return self.metadata.position if self.metadata is not None else 0
+        return metadata.position if (metadata := self._live.metadata) is not None else 0
 
     @property
     def database_identity(self) -> str | None:
@@ -373,8 +369,10 @@ class EdgeIndex(IndexReads):
         self, changes: Sequence[Change]
     ) -> tuple[Mapping[int, HeldPoint], Mapping[int, HeldName]]:
         """What the shard holds of the changes' memories and of the entities they name."""
-        self._prefetch.with_tokens = self._writes_tokens()
-        if (metadata := self._live.metadata) is None:
+        mine, metadata = metadata_if_known(self.embedder, self.sparse), self._live.metadata
+        # In a new index when the embedder gives them, else as before.
+        self._prefetch.with_tokens = mine is not None and (metadata or mine).without_tokens(mine) is None
+        if metadata is None:
             return {}, {}
         held = await held_points(self._written, keys_of(changes), with_tokens=False)
         if metadata.tokens and (column := self._live.tokens) is not None:
@@ -389,11 +387,6 @@ class EdgeIndex(IndexReads):
             await self._save_or_warn()
         if not self._live.is_saved and (self._saving is None or self._saving.done()):
             self._saving = asyncio.create_task(self._save_later())
-
-    def _writes_tokens(self) -> bool:
-        """Whether token vectors are written: in a new index when the embedder gives them, else as before."""
-        mine = metadata_if_known(self.embedder, self.sparse)
-        return mine is not None and (self._live.metadata or mine).without_tokens(mine) is None
 
     async def _check_room(self) -> None:
         try:

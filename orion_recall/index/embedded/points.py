@@ -125,11 +125,8 @@ def _admits(one: Condition, tenants: Collection[str] | None) -> bool:
 
 
 def edge_filter(where: Filter) -> qe.Filter:
-    return qe.Filter(
-        must=[_condition(one) for one in where.must] or None,
-        should=[_condition(one) for one in where.should] or None,
-        must_not=[_condition(one) for one in where.must_not] or None,
-    )
+    must, should, must_not = ([_condition(one) for one in part] or None for part in where)
+    return qe.Filter(must=must, should=should, must_not=must_not)
 
 
 def _condition(one: Condition) -> qe.ConditionType:

@@ -30,7 +30,7 @@ from orion_recall.models.token_space import Tokens, products
 Packed = npt.NDArray[np.uint8]
 """Tokens as they are kept: a row of bytes each, `width` signed steps and, as a float32, how large one is."""
 
-_FILES = _VECTORS, _ROWS = "vectors", "rows"
+_VECTORS, _ROWS = "vectors", "rows"
 # Numbers of eight bytes: the header is a magic number, the width, and how many rows were saved.
 _NUMBER: Final = np.uint64
 _MAGIC: Final = 0x314E4B54
@@ -55,16 +55,14 @@ class TokenColumn:
         if width is not None:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
+        mode, files = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if width is not None else 0), list[int]()
         with ExitStack() as opened:
-            self._vectors, self._rows = (self._opened(name, opened, is_new=width is not None) for name in _FILES)
+            for name in (_VECTORS, _ROWS):
+                files.append(os.open(folder / name, mode, 0o600))
+                opened.callback(os.close, files[-1])
+            self._vectors, self._rows = files
             self._read(width)
             self._files = opened.pop_all()
-
-    def _opened(self, name: str, opened: ExitStack, *, is_new: bool) -> int:
-        mode = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if is_new else 0)
-        file = os.open(self.folder / name, mode, 0o600)
-        opened.callback(os.close, file)
-        return file
 
     def _read(self, width: int | None) -> None:
         if width is not None:

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.index.metadata import FORMAT, IndexMetadata, refuse_another
-from orion_recall.index.points import IndexPoint
+from orion_recall.index.points import TOKENS, IndexPoint
 from orion_recall.index.qdrant.points import QdrantRequests
 from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
 from orion_recall.index.requests import Filter, Patience, Record, Scored, Search
@@ -242,7 +242,8 @@ class QdrantCollection:
                 await ask(client.create_payload_index(name, field, field_schema=schema), self._write_s)
         if metadata is None:
             mine = IndexMetadata.of(self._embedder, self._sparse)
-            tokens = mine.tokens if self.requests.has_tokens(info) else ""
+            # One that was made by others may have no room for them.
+            tokens = mine.tokens if TOKENS in dict(info.config.params.vectors or {}) else ""
             metadata = replace(mine, made=uuid4().hex, record=self._expected or "", tokens=tokens)
             await self.write_metadata(metadata)
         return metadata

@@ -57,11 +57,6 @@ class QdrantRequests:
             )
         return vectors
 
-    def has_tokens(self, info: qm.CollectionInfo) -> bool:
-        """Whether a collection has room for the vectors of tokens."""
-        held = info.config.params.vectors
-        return isinstance(held, Mapping) and TOKENS in held
-
     def sparse_vectors(self) -> dict[str, qm.SparseVectorParams]:
         """The keyword vectors of a collection."""
         modifier = self.models.Modifier.IDF
@@ -73,10 +68,8 @@ class QdrantRequests:
         keyword, number = models.KeywordIndexType.KEYWORD, models.FloatIndexType.FLOAT
         integer = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
         return {
-            **{
-                name: models.KeywordIndexParams(type=keyword, is_tenant=name == "tenant" or None)
-                for name in KEYWORD_FIELDS
-            },
+            **dict.fromkeys(KEYWORD_FIELDS, models.KeywordIndexParams(type=keyword)),
+            "tenant": models.KeywordIndexParams(type=keyword, is_tenant=True),
             **dict.fromkeys(NUMBER_FIELDS, integer),
             **dict.fromkeys(FLOAT_FIELDS, models.FloatIndexParams(type=number)),
         }
@@ -100,9 +93,8 @@ class QdrantRequests:
         return None
 
     def points(self, points: Sequence[IndexPoint]) -> list[qm.PointStruct]:
-        return [
-            self.models.PointStruct(id=one.key, vector=self._vectors(one), payload=one.payload) for one in points
-        ]
+        point = self.models.PointStruct
+        return [point(id=one.key, vector=self._vectors(one), payload=one.payload) for one in points]
 
     def query(self, one: Search) -> qm.QueryRequest:
         """A search. How rare a word is, is counted among the tenant's own points (Qdrant 1.19 and newer).
@@ -130,11 +122,8 @@ class QdrantRequests:
         )
 
     def filter(self, where: Filter) -> qm.Filter:
-        return self.models.Filter(
-            must=[self._condition(one) for one in where.must] or None,
-            should=[self._condition(one) for one in where.should] or None,
-            must_not=[self._condition(one) for one in where.must_not] or None,
-        )
+        must, should, must_not = ([self._condition(one) for one in part] or None for part in where)
+        return self.models.Filter(must=must, should=should, must_not=must_not)
 
     def _condition(self, one: Condition) -> qm.Condition:
         models = self.models
