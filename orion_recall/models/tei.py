@@ -94,7 +94,7 @@ class TeiServer:
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The answer as JSON. After a failure the server may be another one."""
         try:
-            return await self._server.ask("POST", path, body)
+            return await self._server.ask("POST", path, body, timeout_s=self._timeout_s)
         except ModelError:
             self._known_until = 0.0
             raise
