@@ -108,12 +108,6 @@ async def test_what_goes_wrong_is_said_without_text_or_key_and_passes(
         np.testing.assert_allclose(await embedder.embed_query("crane"), good, atol=1e-5)
 
 
-async def test_a_slow_answer_within_the_time_is_an_answer(tei: ModelServer) -> None:
-    async with embedding(tei) as embedder:
-        tei.behave(failure="slow")
-        assert (await embedder.embed_query("crane")).shape == (384,)
-
-
 async def test_a_caller_who_gives_up_leaves_no_connection_in_the_way(tei: ModelServer) -> None:
     async with embedding(tei, timeout_s=60) as embedder:
         await embedder.load()

@@ -72,12 +72,10 @@ async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case():
         memory("b", "x", entities=["fjord labs"]),
         memory("c", "x", entities=["Fjord Labs"], tenant="other"),
     ]
-
-    async def entities(*given: Memory) -> set[int]:
-        return {point.key for point in (await batch_of(changes(*given))).points if point.dense is None}
-
-    assert len(await entities(*told)) == 2
-    assert await entities(*told) == await entities(*reversed(told))
+    one, other = [await batch_of(changes(*given)) for given in (told, told[::-1])]
+    keys = {point.key for point in one.points if point.dense is None}
+    assert len(keys) == 2
+    assert keys == {point.key for point in other.points if point.dense is None}
 
 
 async def test_a_memory_that_says_what_it_said_is_not_embedded_again():
@@ -139,39 +137,24 @@ def test_each_passage_is_embedded_after_speaker_and_title():
     assert all(form.startswith(f"{head}The kiln was") for form in forms)
 
 
-class Searched:
-    """A search that gives the first so many of these points."""
-
-    def __init__(self, *points: tuple[int, float]) -> None:
-        self.points, self.asked, self.resolved = points, list[int](), list[int]()
-
-    async def best(self, search: MemorySearch, limit: int) -> list[tuple[int, float]]:
-        return await search.best(limit, self._found, self._memories_of)
-
-    async def _found(self, most: int) -> Sequence[tuple[int, float]]:
-        self.asked.append(most)
-        return self.points[:most]
-
-    async def _memories_of(self, keys: Sequence[int]) -> Mapping[int, int]:
-        self.resolved += keys
-        return {key: MEMORY if key in (passage_key(MEMORY, one) for one in range(32)) else ANOTHER for key in keys}
-
-
-async def test_a_memory_counts_once_by_its_best_passage():
-    searched = Searched(
-        (passage_key(MEMORY, 1), 0.9), (passage_key(ANOTHER, 3), 0.8), (MEMORY, 0.7), (passage_key(MEMORY, 2), 0.6)
-    )
-    assert await searched.best(MemorySearch(), 10) == [(MEMORY, 0.9), (ANOTHER, 0.8)]
-    assert searched.resolved == [passage_key(ANOTHER, 3)], "only what is not known anyway is asked for"
-
-
-async def test_the_search_is_repeated_until_there_are_enough_memories():
+async def test_the_search_is_repeated_until_there_are_enough_memories_and_each_counts_by_its_best_passage():
     many = [(passage_key(MEMORY, number), 1 - number / 100) for number in range(20)]
-    searched, search = Searched(*many, (ANOTHER, 0.5), (9 << 10, 0.4)), MemorySearch()
-    assert await searched.best(search, 2) == [(MEMORY, 1.0), (ANOTHER, 0.5)]
-    assert searched.asked == [2, 4, 8, 16, 32]
-    assert await searched.best(search, 2) == [(MEMORY, 1.0), (ANOTHER, 0.5)]
-    assert searched.asked[5:] == [32], "it begins where the last one ended"
+    points = [*many, (MEMORY, 0.6), (passage_key(ANOTHER, 3), 0.5)]
+    asked, resolved = list[int](), list[int]()
+
+    async def found(most: int) -> Sequence[tuple[int, float]]:
+        asked.append(most)
+        return points[:most]
+
+    async def memories_of(keys: Sequence[int]) -> Mapping[int, int]:
+        resolved.extend(keys)
+        return dict.fromkeys(keys, ANOTHER)
+
+    search = MemorySearch()
+    for _ in range(2):
+        assert await search.best(2, found, memories_of) == [(MEMORY, 1.0), (ANOTHER, 0.5)]
+    assert asked == [2, 4, 8, 16, 32, 32], "it begins where the last one ended"
+    assert resolved == [passage_key(ANOTHER, 3)] * 2, "only what is not known anyway is asked for"
 
 
 async def test_a_page_of_long_memories_is_written_in_parts():

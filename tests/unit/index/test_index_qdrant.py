@@ -128,32 +128,28 @@ async def test_a_collection_of_another_shape_is_refused_with_advice_and_left_as_
         assert (info.points_count, info.payload_schema) == (0, {})
 
 
-async def ours_but(index: QdrantIndex, name: str, point: qm.PointStruct) -> None:
-    """A collection of our shape that holds one point."""
-    client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
-    await client.create_collection(
-        name, vectors_config=words.vectors(64), sparse_vectors_config=words.sparse_vectors()
-    )
-    await client.upsert(name, [point])
-
-
 async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_taken(
     stand_in: QdrantStandIn, name: str
 ):
-    async with index_at(stand_in.url, name) as index:
-        await ours_but(index, name, qm.PointStruct(id=1, vector={}, payload={"title": "theirs"}))
-        with pytest.raises(SourceError, match="holds points that orion-recall did not write: give"):
-            await index.open()
-    async with index_at(stand_in.url, f"{name}-2") as index:
-        client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
-        await client.create_collection(
-            f"{name}-2",
-            vectors_config=words.vectors(64),
-            sparse_vectors_config=words.sparse_vectors(),
-            hnsw_config=qm.HnswConfigDiff(m=32, ef_construct=200),  # the graph of the vectors is the operator's
-        )
-        await index.open()
-        assert index.position == 0
+    for collection, points in (
+        (name, [qm.PointStruct(id=1, vector={}, payload={"title": "theirs"})]),
+        (f"{name}-2", []),
+    ):
+        async with index_at(stand_in.url, collection) as index:
+            client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
+            await client.create_collection(
+                collection,
+                vectors_config=words.vectors(64),
+                sparse_vectors_config=words.sparse_vectors(),
+                hnsw_config=qm.HnswConfigDiff(m=32, ef_construct=200),  # the graph of the vectors is the operator's
+            )
+            if points:
+                await client.upsert(collection, points)
+                with pytest.raises(SourceError, match="holds points that orion-recall did not write: give"):
+                    await index.open()
+            else:
+                await index.open()
+                assert index.position == 0
 
 
 async def test_what_was_written_to_a_collection_that_was_made_again_meanwhile_is_written_again(

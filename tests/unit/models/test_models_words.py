@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,9 +13,9 @@ from hypothesis import strategies as st
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.language import language_of
-from orion_recall.models.onnx_encoder import OnnxEncoder, Vectors, Weights
+from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.models.token_space import WIDTH, TokenSpace, TokenStates, TokenVectors, token_space_of
+from orion_recall.models.token_space import WIDTH, TokenVectors, token_space_of
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.text.normal import storable, words
 from tests.samples.timing import grows_linearly
@@ -60,44 +59,6 @@ def test_a_documents_weights_are_bm25s(sparse: SparseEncoder) -> None:
 
 
 QUESTION = "where did the zookeeper go?"
-
-
-class Words:
-    """A vocabulary of marks, characters and words, the frequent ones first."""
-
-    def __init__(self, *words: str) -> None:
-        self.words = words
-
-    def get_vocab_size(self) -> int:
-        return len(self.words)
-
-    def id_to_token(self, id: int) -> str | None:
-        return self.words[id]
-
-
-VOCABULARY = Words("[CLS]", "[SEP]", "?", "a", "7", "the", "crane", "##box", "zebra", "<s>", "é")
-
-
-def states(ids: Sequence[int], dimension: int = 8) -> TokenStates:
-    """The same vector for the same id."""
-    rows = [np.random.default_rng(one).normal(size=dimension) for one in ids]
-    return TokenStates(np.array(ids, dtype=np.int64), np.array(rows, dtype=np.float32).reshape(-1, dimension))
-
-
-def space(width: int = 4) -> TokenSpace:
-    def encode(texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
-        found = [states([VOCABULARY.words.index(word) for word in text.split()]) for text in texts]
-        return np.zeros((len(texts), 8), dtype=np.float32), found
-
-    return TokenSpace(VOCABULARY, encode, width=width)
-
-
-def test_the_rarer_a_word_the_more_it_counts_and_all_together_count_one():
-    tokens = space().query(states([5, 6, 8, 3]))
-    the, crane, zebra, character = np.linalg.norm(tokens, axis=1).tolist()
-    assert the < crane < zebra
-    assert character == pytest.approx(0.3 * zebra, rel=0.35)
-    assert the + crane + zebra + character == pytest.approx(1.0, abs=1e-6)
 
 
 def test_the_real_models_space_is_the_same_every_time_and_keeps_what_is_near(weights: Weights):

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.texts import dense_forms
 from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource
 from orion_recall.values import Memory, MergedName, Scope
-from tests.samples.index_kinds import KINDS, IndexPlace
+from tests.samples.index_kinds import KINDS, IndexPlace, snapshot
 from tests.samples.source_samples import (
     ALL,
     CRANE,
@@ -84,18 +83,6 @@ async def index(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> As
         yield one
 
 
-async def snapshot(index: MemoryIndex) -> object:
-    scope = Scope(tenant=TENANT)
-    vector = (await HashingEmbedder().embed_query("harbour crane")).tolist()
-    return (
-        await index.search_dense(vector, scope, 10, -1.0),
-        await index.search_sparse(SparseEncoder().encode_query("harbour crane"), scope, 10),
-        await index.fetch([key(one.id) for one in OURS]),
-        await index.find_entities("harbour crane fjord labs", TENANT, 10),
-        index.position,
-    )
-
-
 async def everything(index: MemoryIndex) -> set[int]:
     vector = (await HashingEmbedder().embed_query("anything")).tolist()
     return {found for found, _ in await index.search_dense(vector, Scope(tenant=TENANT), 100, -1.0)}
@@ -109,12 +96,10 @@ async def test_both_arms_find_what_shares_words_with_the_question(told: MemoryIn
 
 
 async def test_dense_hits_below_the_threshold_are_left_out(told: MemoryIndex):
-    vector = (await HashingEmbedder().embed_query("harbour crane gearbox")).tolist()
-    everything = await told.search_dense(vector, Scope(tenant=TENANT), 10, -1.0)
-    assert len(everything) == 3
-    floor = everything[0][1] - 1e-3
-    assert await told.search_dense(vector, Scope(tenant=TENANT), 10, floor) == everything[:1]
-    assert [score for _, score in everything] == sorted((score for _, score in everything), reverse=True)
+    vector, scope = (await HashingEmbedder().embed_query("harbour crane gearbox")).tolist(), Scope(tenant=TENANT)
+    found = await told.search_dense(vector, scope, 10, -1.0)
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    assert await told.search_dense(vector, scope, 10, found[0][1] - 1e-3) == found[:1]
 
 
 @pytest.mark.parametrize(
@@ -153,9 +138,8 @@ async def test_tenants_never_see_each_other(told: MemoryIndex):
         assert {found for found, _ in await told.search_dense(vector, scope, 10, -1.0)} == mine
         for hits in await told.search_sparse(terms, scope, 10):
             assert {found for found, _ in hits} <= mine
-    assert await told.speakers(Scope(tenant=TENANT)) == {"Ana", "Bo"}
-    assert await told.speakers(Scope(tenant="other")) == {"Eve"}
-    assert await told.speakers(Scope(tenant="nobody")) == frozenset()
+    for tenant, speakers in ((TENANT, {"Ana", "Bo"}), ("other", {"Eve"}), ("nobody", set[str]())):
+        assert await told.speakers(Scope(tenant=tenant)) == speakers
     assert [label for label, _ in await told.find_entities("secret crane", "other", 5)] == ["Secret Crane"]
     assert "Secret Crane" not in [label for label, _ in await told.find_entities("secret crane", TENANT, 5)]
 
@@ -279,8 +263,7 @@ async def test_hostile_texts_are_kept_and_found(index: MemoryIndex):
 
 async def test_a_memory_that_comes_twice_in_one_batch_is_as_it_was_last(index: MemoryIndex):
     first = memory("twice", "zeppelin")
-    later = replace(first, title="Balloon")
-    await index.apply([*changes(first, start=5), *changes(later, start=6)])
+    await index.apply([*changes(first, start=5), *changes(replace(first, title="Balloon"), start=6)])
     assert (await index.fetch([key("twice")]))[key("twice")].title == "Balloon"
     assert await lexical(index, "balloon", memories=[first]) == ["twice"]
     assert index.position == 6
@@ -390,21 +373,18 @@ async def test_the_vectors_of_memories_are_given_by_key(index: MemoryIndex):
 
 
 async def test_dated_memories_of_a_scope_are_listed_by_their_time(index: MemoryIndex):
-    day = 86_400.0
-
-    def at(days: int) -> datetime:
-        return datetime.fromtimestamp(NOW + days * day, UTC)
-
+    at = [NOW + days * 86_400.0 for days in range(5)]
+    when = [datetime.fromtimestamp(moment, UTC) for moment in at]
     dated = (
-        memory("third", "c", mentioned_at=at(3), session_id="two"),
-        memory("first", "a", mentioned_at=at(1), session_id="one"),
-        memory("second", "b", mentioned_at=at(2), session_id="one", kind="world"),
-        memory("fourth", "d", mentioned_at=at(4)),
-        memory("theirs", "e", mentioned_at=at(2), tenant="other"),
+        memory("third", "c", mentioned_at=when[3], session_id="two"),
+        memory("first", "a", mentioned_at=when[1], session_id="one"),
+        memory("second", "b", mentioned_at=when[2], session_id="one", kind="world"),
+        memory("fourth", "d", mentioned_at=when[4]),
+        memory("theirs", "e", mentioned_at=when[2], tenant="other"),
         memory("undated", "f"),
     )
     await index.apply(changes(*dated, start=index.position + 1))
-    ours = Scope(tenant=TENANT, since=NOW + 1 * day, until=NOW + 4 * day)
+    ours, after = Scope(tenant=TENANT, since=at[1], until=at[4]), Scope(tenant=TENANT, since=at[1])
 
     async def listed(scope: Scope, limit: int = 10, *, newest_first: bool = False, without: Sequence[str] = ()):
         found = await index.in_time_order(scope, limit, newest_first=newest_first, without_sessions=without)
@@ -416,15 +396,10 @@ async def test_dated_memories_of_a_scope_are_listed_by_their_time(index: MemoryI
     assert await listed(ours, 2, newest_first=True) == [third, second]
     assert await listed(replace(ours, kinds=("world",))) == [second]
     assert await listed(ours, without=["one"]) == [third]
-    after = replace(ours, until=None)
     assert await listed(after, without=["one", "two"]) == [fourth]
+    sessions = ["one", "one", "two", None]
     found = await index.in_time_order(after, 10)
-    assert [(one.ts, one.session_id) for one in found] == [
-        (NOW + 1 * day, "one"),
-        (NOW + 2 * day, "one"),
-        (NOW + 3 * day, "two"),
-        (NOW + 4 * day, None),
-    ]
+    assert [(one.ts, one.session_id) for one in found] == list(zip(at[1:], sessions, strict=True))
     everything = await listed(Scope(tenant=TENANT), 1000)
     assert key("undated") not in everything
     assert everything[-4:] == [first, second, third, fourth]
@@ -440,20 +415,6 @@ async def test_entities_are_found_by_the_vectors_of_their_names_in_their_tenant_
     assert "Secret Crane" not in [label for label, _ in others]
     assert (await near("secret crane", "other"))[0][0] == "Secret Crane"
     assert len(await near("harbour crane", limit=1)) == 1
-
-
-async def test_no_search_for_memories_finds_a_name_and_none_for_names_a_memory(told: MemoryIndex):
-    """Also when all that there is may come."""
-    scope, ours = Scope(tenant=TENANT), {key(one.id) for one in OURS}
-    labels = {label for one in OURS for label in one.entities}
-    for text in (*labels, "anything"):
-        vector = (await HashingEmbedder().embed_query(text)).tolist()
-        assert {found for found, _ in await told.search_dense(vector, scope, 100, -1.0)} == ours
-        for hits in await told.search_sparse(SparseEncoder().encode_query(text), scope, 100):
-            assert {found for found, _ in hits} <= ours
-        assert {label for label, _ in await told.names_near(vector, TENANT, 100)} <= labels
-    assert set(await told.held()) >= ours
-    assert not {Name(TENANT, label.casefold()).key for label in labels} & set(await told.held())
 
 
 async def test_memories_are_found_by_the_times_that_their_texts_tell(
