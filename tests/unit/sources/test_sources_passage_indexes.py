@@ -63,10 +63,11 @@ async def test_a_long_memory_is_found_once_by_its_best_passage(index: Index):
 async def test_passages_are_in_the_scope_of_their_memory(index: Index):
     assert {one for one, _ in await dense(index, "heron", session_id="autumn")} == {key("other")}
     best = dict(await dense(index, "heron footbridge"))[key("long")]
-    for scope in (
+    scopes: tuple[dict[str, Any], ...] = (
         {"tags": ("river",)}, {"user_id": "u"}, {"agent_id": "ag"}, {"run_id": "r"}, {"speakers": ("Ruth",)},
         {"told": ((1_700_000_000.0, 1_900_000_000.0),)},
-    ):  # fmt: skip
+    )  # fmt: skip
+    for scope in scopes:
         assert await dense(index, "heron footbridge", **scope) == [(key("long"), best)]
     assert await dense(index, "heron", user_id="nobody") == []
 
