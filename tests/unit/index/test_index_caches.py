@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.index.caches import KeptViews
+from orion_recall.index.caches import KeptViews, SpeakerCache
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.write_batch import VectorPrefetch
-from orion_recall.values import MemoryView
-from tests.samples.source_samples import TokenEmbedder
+from orion_recall.values import MemoryView, Scope
+from tests.samples.source_samples import TENANT, TokenEmbedder, changes, memory
 
 
 def view(text: str, passages: tuple[int, ...] = ()) -> MemoryView:
@@ -56,6 +57,43 @@ async def test_what_is_written_is_read_anew_and_nothing_that_was_read_meanwhile_
     shard.read.clear()
     found = await kept.fetched([1, 2, 3], shard)
     assert ([one.text for one in found.values()], shard.read) == (["new", "m2", "new"], [1, 3])
+
+
+async def test_speakers_are_read_once_for_a_scope_and_follow_what_is_written() -> None:
+    held, reads = {"Ana"}, list[Scope]()
+
+    async def read(scope: Scope) -> frozenset[str]:
+        reads.append(scope)
+        await asyncio.sleep(0)
+        return frozenset(held)
+
+    cache, scope, session = SpeakerCache(), Scope(tenant=TENANT), Scope(tenant=TENANT, session_id="s2")
+    for one in (scope, session, replace(scope, kinds=("plan",))):
+        assert await cache.names(one, read) == {"Ana"}
+    cache.note(changes(memory("b", "x", speaker="Bo", session_id="s1")))
+    assert (await cache.names(scope, read), await cache.names(session, read)) == ({"Ana", "Bo"}, {"Ana"})
+    assert reads == [scope, session]
+    held.clear()
+    cache.note((), {(TENANT, "Ana")})
+    reading = asyncio.ensure_future(cache.names(scope, read))
+    await asyncio.sleep(0)
+    cache.note(())  # may be of what the read does not see any more
+    await reading
+    assert await cache.names(scope, read) == frozenset()
+    assert reads[2:] == [scope, scope]
+
+
+async def test_speakers_that_others_may_change_are_asked_for_again_and_known_while_the_server_is_away() -> None:
+    async def away(_: Scope) -> frozenset[str]:
+        raise SourceError("away")
+
+    async def read(_: Scope) -> frozenset[str]:
+        return frozenset({"Ana"})
+
+    cache, scope = SpeakerCache(fresh_s=0), Scope(tenant=TENANT)
+    with pytest.raises(SourceError):
+        await cache.names(scope, away)
+    assert [await cache.names(scope, one) for one in (read, away)] == [{"Ana"}, {"Ana"}]
 
 
 async def test_what_was_made_ahead_is_not_made_again_with_its_tokens_or_without() -> None:

@@ -193,6 +193,28 @@ async def test_a_cancelled_caller_does_not_disturb_the_others(
     assert encoder.batches == [["running"], ["shared", "late"]], "nobody waits for 'leaving' any more"
 
 
+async def test_a_batch_that_fails_is_the_error_of_its_own_queries_and_closing_that_of_those_that_wait(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
+    encoder.failure = ValueError("no")
+    failing, answered = await start(batcher, encoder, ["failing", "well"])
+    encoder.gate.set()
+    with pytest.raises(ModelError, match="the query could not be embedded: no"):
+        await failing
+    assert (await answered).tolist() == [4]
+    encoder.gate.clear()
+    running = asyncio.create_task(batcher.embed("running"))
+    await until(lambda: ["running"] in encoder.batches, "one runs")
+    waiting = asyncio.create_task(batcher.embed("waiting"))
+    await until(lambda: batcher.cache_misses == 4, "one waits")
+    closing = asyncio.create_task(batcher.close())
+    with pytest.raises(ModelError, match="was closed"):
+        await waiting
+    encoder.gate.set()
+    await closing
+    assert (await running).tolist() == [7]
+
+
 async def test_a_query_has_the_right_of_way_until_it_has_its_vector(
     batcher: QueryBatcher[Vector], encoder: GatedEncoder
 ) -> None:
