@@ -6,7 +6,8 @@ import asyncio
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -47,7 +48,7 @@ class QueryBatcher(Generic[T]):
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, T] = OrderedDict()
         self._queue: deque[str] = deque()
-        self._waiters: dict[str, list[Future[T]]] = {}
+        self._waiters: dict[str, list[asyncio.Future[T]]] = {}
         self._answered = 0
         self._draining = self._closed = False
 
@@ -60,7 +61,8 @@ class QueryBatcher(Generic[T]):
                 return cached
             if self._closed:
                 raise ModelError("the embedder is closed")
-            waiter, before = Future[T](), self._answered
+            waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+            before = self._answered
             if (waiting := self._waiters.get(text)) is not None:
                 self.cache_hits += 1
                 waiting.append(waiter)
@@ -73,7 +75,7 @@ class QueryBatcher(Generic[T]):
                     self._thread.submit(self._drain)
         with FOREGROUND.active():
             try:
-                return await asyncio.wrap_future(waiter)
+                return await waiter
             except asyncio.CancelledError:
                 if self._answered > before and text in self._queue:
                     note_waited()
@@ -103,7 +105,7 @@ class QueryBatcher(Generic[T]):
         with self._lock:
             while self._queue and len(batch) < self.max_batch:
                 text = self._queue.popleft()
-                if all(waiter.cancelled() for waiter in self._waiters[text]):
+                if all(waiter.done() for waiter in self._waiters[text]):
                     del self._waiters[text]
                 else:
                     batch.append(text)
@@ -120,13 +122,19 @@ class QueryBatcher(Generic[T]):
                 while len(self._cache) > self._cache_size:
                     self._cache.popitem(last=False)
         for place, waiting in enumerate(waiters):
+            value = outcome if isinstance(outcome, ModelError) else outcome[place]
             for waiter in waiting:
-                if not waiter.set_running_or_notify_cancel():
-                    continue
-                if isinstance(outcome, ModelError):
-                    waiter.set_exception(outcome)
-                else:
-                    waiter.set_result(outcome[place])
+                with suppress(RuntimeError):  # a closed loop's waiters have all been cancelled
+                    waiter.get_loop().call_soon_threadsafe(_give, waiter, value)
+
+
+def _give(waiter: asyncio.Future[T], value: T | ModelError) -> None:
+    if waiter.done():
+        return
+    if isinstance(value, ModelError):
+        waiter.set_exception(value)
+    else:
+        waiter.set_result(value)
 
 
 def separate(vectors: Vector) -> list[Vector]:

@@ -83,11 +83,8 @@ def _reader(name: str) -> str:
 def _embedder(settings: Settings) -> OnnxEmbedder | TransformersEmbedder | TeiEmbedder:
     match settings.embedder:
         case "onnx":
-            return OnnxEmbedder(
-                path=settings.model_path,
-                token_vectors=settings.token_vectors,
-                precision=settings.embedding_precision,
-            )
+            path, precision = settings.model_path, settings.embedding_precision
+            return OnnxEmbedder(path=path, token_vectors=settings.token_vectors, precision=precision)
         case "transformers":
             return TransformersEmbedder(_needed(settings, "model"))
         case "tei":
