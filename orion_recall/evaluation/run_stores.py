@@ -16,7 +16,7 @@ from typing import Protocol
 from orion_recall.errors import EvaluationError, SourceError
 from orion_recall.evaluation.dataset import JudgedQuery, read_memories
 from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache, cached
-from orion_recall.index.text_forms import event_time
+from orion_recall.index.texts import event_time
 from orion_recall.interfaces import Projection
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder

@@ -15,15 +15,20 @@ T = TypeVar("T")
 
 
 class EngineThreads:
-    """The threads of one engine. `what` names it in errors ("the index")."""
+    """The threads of one engine; with none, calls run in the caller's: to hand them over would take as long.
 
-    def __init__(self, what: str, threads: int, *, name: str) -> None:
+    `what` names it in errors ("the index").
+    """
+
+    def __init__(self, what: str, threads: int, *, name: str = "") -> None:
         self._what = what
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name) if threads else None
         self._answered = 0
 
     async def run(self, work: Callable[[], T]) -> T:
         """What `work` gives; SourceError that says what failed, TransientSourceError when they are closed."""
+        if self._pool is None:
+            return translated(self._what, work)
         before, begun = self._answered, threading.Event()
 
         def call() -> T:
@@ -45,18 +50,8 @@ class EngineThreads:
 
     async def close(self) -> None:
         """Wait for what runs, cancelled or not, while the loop goes on; nothing more is taken."""
-        await to_the_end(asyncio.to_thread(self._pool.shutdown))
-
-
-class InThisThread:
-    """Runs an engine's calls in the calling thread, where to hand them over would take as long as they do."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """What `work` gives; SourceError that says what failed."""
-        return translated(self._what, work)
+        if self._pool is not None:
+            await to_the_end(asyncio.to_thread(self._pool.shutdown))
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:

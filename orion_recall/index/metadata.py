@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from orion_recall.errors import AnotherRecordsCopy
@@ -26,13 +27,13 @@ FORMAT = 7
 NO_TOKENS = "the embedder gives no vectors of tokens: ORION_EMBEDDER=onnx with ORION_TOKEN_VECTORS=true does"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class IndexMetadata:
     """The embedding model that made an index, and the outbox position that it holds.
 
-    `made` tells a collection on a server from a later one of the same name. `record` is the identity of the
-    database that it was filled from, "" while it has none. `tokens` names the space of the token vectors that every
-    memory in it has, "" without token vectors. `keywords` names the weights of its keywords, "" the shipped ones.
+    `made` tells a collection on a server from a later one of the same name. `record` is the identity of its
+    database, "" while it has none. `tokens` names the space of the token vectors that every memory in it has, ""
+    without such. `keywords` names the weights of its keywords, "" the shipped ones.
     """
 
     format: int
@@ -47,19 +48,13 @@ class IndexMetadata:
 
     @classmethod
     def of(cls, embedder: Embedder, sparse: SparseEncoder) -> IndexMetadata:
-        return cls(
-            format=FORMAT,
-            model=embedder.name,
-            dimension=embedder.dimension,
-            weights_sha256=embedder.weights_sha256,
-            position=0,
-            tokens=token_space_of(embedder),
-            keywords=sparse.weights.name,
-        )
+        model, weights, tokens = embedder.name, embedder.weights_sha256, token_space_of(embedder)
+        return cls(FORMAT, model, embedder.dimension, weights, 0, tokens=tokens, keywords=sparse.weights.name)
 
-    def values(self) -> dict[str, Any]:
-        """The values to store."""
-        return asdict(self)
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> IndexMetadata:
+        """What was stored; TypeError or ValueError when it is none."""
+        return cls(**stored).at(int(stored["position"]))
 
     def at(self, position: int) -> IndexMetadata:
         """The same index, at another position."""

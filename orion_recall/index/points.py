@@ -8,22 +8,16 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from orion_recall.index.passages import OF, flat, spans_of
-from orion_recall.index.text_forms import event_time
+from orion_recall.index.texts import OF, event_time, flat, spans_of
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.text.names import is_assistant, title_names
 from orion_recall.text.normal import is_question, memory_key, number_of, speaks_of_itself
 from orion_recall.text.small_talk import is_chatter
-from orion_recall.time_values import TimedKey
 from orion_recall.values import Change, Memory, MemoryView, MergedName, SuccessionLink, TimeMention, ToldTime
 
 TOLD: Final = "told"
 """The payload's list of told times: objects with `since` and `until`, and `weekday` if it comes every week."""
-TOLD_FIELDS: Final = ("told[].since", "told[].until")
-"""The fields of them that are indexed as numbers."""
-TOLD_WEEKDAY: Final = "told[].weekday"
-"""The field of them that is indexed as an integer."""
 DAY_S: Final = 86_400
 
 
@@ -47,7 +41,8 @@ def weekday(moment: float) -> int:
 KEYWORD_FIELDS = ("tenant", "session", "user", "agent", "run", "kind", "tags", "names", "speaker", "titles")
 DENSE_VECTORS = ("dense", "name")
 SPARSE_VECTORS = ("text", "context", "entity")
-NUMBER_FIELDS = (OF,)
+NUMBER_FIELDS = (OF, "told[].weekday")
+FLOAT_FIELDS = ("ts", "told[].since", "told[].until")
 TOKENS = "tokens"
 """The name of the vectors of a memory's tokens."""
 
@@ -58,8 +53,6 @@ AS_HELD: Final = "as held"
 """Instead of token vectors: those that the index holds of the point stay as they are."""
 
 GivenTokens = list[list[float]] | HalfTokens | Literal["as held"] | None
-
-_ENTITY = "entity\x1f"
 
 
 class IndexPoint(NamedTuple):
@@ -80,13 +73,11 @@ class IndexPoint(NamedTuple):
     def unit_vectors(self) -> dict[str, list[float]]:
         """Those of `DENSE_VECTORS` that it has, by name, as engines take them."""
         named = (("dense", self.dense), ("name", self.name))
-        return {name: _listed(vector) for name, vector in named if vector is not None}
+        return {name: np.asarray(vector).tolist() for name, vector in named if vector is not None}
 
 
 class HeldPoint(NamedTuple):
-    """A memory's point in an index: version, the folded names it gives, and its vectors if they were read.
-
-    `passages` are its passages, as `index.passages.flat` gives them, and `told` the times that it tells."""
+    """A memory's point in an index: version, the folded names it gives, and its vectors if they were read."""
 
     tenant: str
     version: int
@@ -114,7 +105,7 @@ class Name(NamedTuple):
 
     @property
     def key(self) -> int:
-        return number_of(_ENTITY + self.tenant, self.folded)
+        return number_of(f"entity\x1f{self.tenant}", self.folded)
 
 
 def entity_payload(name: Name, one: MergedName) -> dict[str, Any]:
@@ -139,18 +130,6 @@ def held_point(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldPo
         speaker=payload.get("speaker"),
         told=told_times_of(payload.get(TOLD) or ()),
     )
-
-
-def held_name(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldName | None:
-    """What the payload and the vectors of an entity's point say; None without a vector of its name."""
-    vector = vectors.get("name")
-    return None if vector is None else HeldName(payload["label"], vector, names_of(payload)[1:])
-
-
-def timed_keys(points: Iterable[tuple[int, Mapping[str, Any]]], *, newest_first: bool) -> list[TimedKey]:
-    """Keys and payloads of dated memories by time; those of one time in the order of their keys."""
-    found = [TimedKey(key, payload["ts"], payload.get("session")) for key, payload in points]
-    return sorted(found, key=lambda one: (-one.ts if newest_first else one.ts, one.key))
 
 
 def memory_view(payload: Mapping[str, Any]) -> MemoryView:
@@ -196,6 +175,10 @@ def memory_view(payload: Mapping[str, Any]) -> MemoryView:
 def memory_payload(change: Change) -> dict[str, Any]:
     """The payload of a memory's point; fields without a value are left out."""
     memory = change.memory
+    beside = [
+        memory_key(memory.tenant, turn.id) for turn in (change.previous, change.following) if turn is not None
+    ]
+    of_assistant = is_assistant(memory.speaker, agent_id=memory.agent_id, role=memory.metadata.get("role"))
     fields: dict[str, Any] = {
         "tenant": memory.tenant,
         "id": memory.id,
@@ -218,14 +201,13 @@ def memory_payload(change: Change) -> dict[str, Any]:
         "names": sorted(names_given(memory)) or None,
         "titles": list(title_names(memory.title)) or None if memory.title else None,
         "version": memory.version,
-        "beside": _beside(change) or None,
+        "beside": beside or None,
         "after_question": (change.previous is not None and is_question(change.previous.text)) or None,
         "first_person": speaks_of_itself(memory.text) or None,
         TOLD: told_payload(memory.times) or None,
         "chatter": is_chatter(memory.text) or None,
         "passages": list(flat(spans_of(memory))) or None,
-        "assistant": is_assistant(memory.speaker, agent_id=memory.agent_id, role=memory.metadata.get("role"))
-        or None,
+        "assistant": of_assistant or None,
         "succeeds": [list(link) for link in change.succeeds] or None,
         "succeeded_by": [list(link) for link in change.succeeded_by] or None,
     }
@@ -235,15 +217,6 @@ def memory_payload(change: Change) -> dict[str, Any]:
 def names_given(memory: Memory) -> frozenset[str]:
     """The names of entities in a memory, case folded."""
     return frozenset(label.casefold() for label in memory.entities)
-
-
-def _listed(vectors: Any) -> Any:
-    return vectors.tolist() if isinstance(vectors, np.ndarray) else list(vectors)
-
-
-def _beside(change: Change) -> list[int]:
-    turns = (change.previous, change.following)
-    return [memory_key(change.memory.tenant, turn.id) for turn in turns if turn is not None]
 
 
 def _link(kept: Sequence[Any]) -> SuccessionLink:

@@ -6,18 +6,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, cast
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.index.passages import OF, MemorySearch, compared_for, nearest, points_of, tenants_of
 from orion_recall.index.points import (
     TOKENS,
     TOLD,
     HeldName,
     HeldPoint,
     Name,
-    held_name,
     held_point,
     memory_view,
     names_of,
-    timed_keys,
     told_times_of,
 )
 from orion_recall.index.requests import (
@@ -29,11 +26,11 @@ from orion_recall.index.requests import (
     Record,
     Scored,
     Search,
-    WritableEngine,
     of_tenant,
     payload_of,
     scope_filter,
 )
+from orion_recall.index.texts import OF, MemorySearch, nearest, points_of, tenants_of
 from orion_recall.index.write_batch import WriteBatch
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
@@ -48,6 +45,8 @@ _PAGE, _PAGE_VERSIONS = 1000, 500
 _EVERYTHING = Filter()
 # So many times as many entities are searched for as are wanted, for those of equal scores.
 _TIES = 8
+# Points of passages that are compared for each memory, to find its best one.
+_COMPARED = 10
 
 
 class IndexReads:
@@ -65,17 +64,15 @@ class IndexReads:
     async def has_passages(self, tenant: str) -> bool:
         """Whether a memory of the tenant may have further passages."""
         where = Filter(must=[Is("tenant", tenants_of(tenant)[1])])
-        records, _ = await self._engine.scroll(where, 1, patience="well")
-        return bool(records)
+        return bool((await self._engine.scroll(where, 1, patience="well"))[0])
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
     ) -> list[tuple[int, float]]:
         is_among_passages = self.may_have_passages()
-        where = scope_filter(scope, with_passages=is_among_passages, told_roughly=True)
+        where, payload = scope_filter(scope, with_passages=is_among_passages, told_roughly=True), _told(scope)
 
         async def among_passages(most: int) -> list[tuple[int, float]]:
-            payload = [TOLD] if scope.told else []
             request = Search(vector, "dense", where, most, min_score=min_score, payload=payload, among_all=True)
             (found,) = await self._engine.search([request])
             return _scores(_told_in(found, scope))
@@ -93,23 +90,16 @@ class IndexReads:
         if not keys or not await self.has_passages(tenant):
             return {}
         where = Filter(must=[of_tenant(tenant)], should=[Keys(keys), AnyOf(OF, keys)])
-        (found,) = await self._engine.search([Search(vector, "dense", where, compared_for(keys))], "well")
+        (found,) = await self._engine.search([Search(vector, "dense", where, _COMPARED * len(keys))], "well")
         return nearest(_scores(found), keys)
 
-    async def search_sparse(
-        self, terms: SparseTerms, scope: Scope, limit: int, *, using: Sequence[str] = ("text", "context")
-    ) -> list[list[tuple[int, float]]]:
-        """BM25 above zero, best first: a list for each of `using`.
-
-        `text` holds a memory's own words, `context` a turn's with those of its neighbours.
-        """
+    async def search_sparse(self, terms: SparseTerms, scope: Scope, limit: int) -> list[list[tuple[int, float]]]:
+        """BM25 above zero, best first: by a memory's own words, and by a turn's with those of its neighbours."""
         if not terms.indices:
-            return [[] for _ in using]
-        where, most = scope_filter(scope, told_roughly=True), _most(scope, limit)
-        payload = [TOLD] if scope.told else []
-        found = await self._engine.search(
-            [Search(terms, name, where, most, tenant=scope.tenant, payload=payload) for name in using]
-        )
+            return [[], []]
+        where, payload = scope_filter(scope, told_roughly=True), _told(scope)
+        words = Search(terms, "text", where, _most(scope, limit), tenant=scope.tenant, payload=payload)
+        found = await self._engine.search([words, words._replace(using="context")])
         return [[hit for hit in _scores(_told_in(points, scope)[:limit]) if hit[1] > 0] for points in found]
 
     async def max_sim(
@@ -145,8 +135,9 @@ class IndexReads:
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
         if not names:
             return {}
-        where = scope_filter(scope, titles=names)
-        records, _ = await self._engine.scroll(where, limit, ["titles"], patience="aside")
+        records, _ = await self._engine.scroll(
+            scope_filter(scope, titles=names), limit, ["titles"], patience="aside"
+        )
         return {one.id: payload_of(one)["titles"] for one in records}
 
     async def in_time_order(
@@ -155,15 +146,14 @@ class IndexReads:
         where = scope_filter(scope)
         if without_sessions:
             where = where._replace(must_not=[AnyOf("session", without_sessions)])
-        records, _ = await self._engine.scroll(
-            where, limit, ["ts", "session"], newest_first=newest_first, patience="well"
-        )
-        return timed_keys(((one.id, payload_of(one)) for one in records), newest_first=newest_first)
+        fields = ["ts", "session"]
+        records, _ = await self._engine.scroll(where, limit, fields, newest_first=newest_first, patience="well")
+        payloads = ((one.id, payload_of(one)) for one in records)
+        found = [TimedKey(key, payload["ts"], payload.get("session")) for key, payload in payloads]
+        return sorted(found, key=lambda one: (-one.ts if newest_first else one.ts, one.key))
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
-        if not keys:
-            return {}
-        found = await self._engine.retrieve(keys, True, patience="well")
+        found = await self._engine.retrieve(keys, True, patience="well") if keys else ()
         return {one.id: memory_view(payload_of(one)) for one in found}
 
     async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
@@ -175,8 +165,7 @@ class IndexReads:
         async for records in _pages(self._engine, _EVERYTHING, _PAGE_VERSIONS, ["version"]):
             await FOREGROUND.pause()
             # Neither entities nor passages have one.
-            payloads = ((one.id, payload_of(one)) for one in records)
-            versions |= {key: int(payload["version"]) for key, payload in payloads if "version" in payload}
+            versions |= {one.id: int(one.payload["version"]) for one in records if payload_of(one).get("version")}
         return versions
 
 
@@ -189,24 +178,28 @@ async def held_points(engine: Engine, keys: Sequence[int], *, with_tokens: bool)
 
 async def held_names(engine: Engine, keys: Sequence[int]) -> dict[int, HeldName]:
     """What the index holds of the entities, by key; those without a vector of their name are left out."""
-    if not keys:
-        return {}
-    found = await engine.retrieve(keys, ["label", "aliases"], ["name"])
-    names = {one.id: held_name(payload_of(one), one.vector or {}) for one in found}
-    return {key: one for key, one in names.items() if one is not None}
+    found = await engine.retrieve(keys, ["label", "aliases"], ["name"]) if keys else ()
+    return {
+        one.id: HeldName(names[0], one.vector["name"], names[1:])
+        for one in found
+        if "name" in (one.vector or {}) and (names := names_of(payload_of(one)))
+    }
 
 
-async def write(engine: WritableEngine, batch: WriteBatch, *, has_passages: bool = True) -> None:
+async def write(engine: Engine, batch: WriteBatch, *, has_passages: bool = True) -> None:
     """Writes the batch. Entities first: a retry still finds which names were dropped."""
-    about = [*batch.gone, *(point.key for point in batch.points)]
-    forgotten = [name.key for name in batch.forgotten if not await _is_in_use(engine, name, about)]
     written = {point.key for point in batch.points}
-    former: list[int] = []
+    others, gone = [Keys([*batch.gone, *written])], list[int]()
+    for name in batch.forgotten:
+        where = Filter(must=[Is("tenant", name.tenant), Is("names", name.folded)], must_not=others)
+        # One is enough: to count them takes as long as a common name is common.
+        if not (await engine.scroll(where, 1))[0]:
+            gone.append(name.key)
+    gone += batch.gone
     if batch.replaced and has_passages:
-        where = Filter(must=[AnyOf(OF, batch.replaced)])
-        async for records in _pages(engine, where, _PAGE, ()):
-            former += [one.id for one in records if one.id not in written]
-    if gone := [*forgotten, *batch.gone, *former]:
+        async for records in _pages(engine, Filter(must=[AnyOf(OF, batch.replaced)]), _PAGE, ()):
+            gone += [one.id for one in records if one.id not in written]
+    if gone:
         await engine.delete(gone)
     if batch.points:
         await engine.upsert(batch.points)
@@ -216,13 +209,6 @@ def removal(keys: Sequence[int], held: Mapping[int, HeldPoint]) -> WriteBatch:
     """The batch that takes memories out, with their names."""
     forgotten = sorted({Name(one.tenant, name) for one in held.values() for name in one.names})
     return WriteBatch(points=[], gone=list(keys), forgotten=forgotten, replaced=list(keys))
-
-
-async def _is_in_use(engine: Engine, name: Name, batch_keys: Sequence[int]) -> bool:
-    where = Filter(must=[Is("tenant", name.tenant), Is("names", name.folded)], must_not=[Keys(batch_keys)])
-    # One is enough: to count them takes as long as a common name is common.
-    records, _ = await engine.scroll(where, 1)
-    return bool(records)
 
 
 async def _pages(
@@ -239,6 +225,10 @@ async def _pages(
 def _most(scope: Scope, limit: int) -> int:
     """How many are asked for: told times are compared roughly first, and some memories are left out then."""
     return limit + limit // 4 if scope.told else limit
+
+
+def _told(scope: Scope) -> Sequence[str]:
+    return [TOLD] if scope.told else []
 
 
 def _told_in(points: Sequence[Scored], scope: Scope) -> Sequence[Scored]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
-from orion_recall.index.passages import tenants_of
 from orion_recall.index.points import DAY_S, TOLD, IndexPoint, weekday
+from orion_recall.index.texts import tenants_of
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope, TimeRange
@@ -102,7 +102,7 @@ Patience = Literal["full", "well", "aside"]
 
 
 class Engine(Protocol):
-    """The points of an index."""
+    """The points of an index. Writes are idempotent."""
 
     async def search(self, requests: Sequence[Search], patience: Patience = "full") -> Sequence[Sequence[Scored]]:
         """The points of each request, best first."""
@@ -133,10 +133,6 @@ class Engine(Protocol):
 
     async def speakers(self, where: Filter) -> frozenset[str]: ...
 
-
-class WritableEngine(Engine, Protocol):
-    """An engine's points for a writer. Both calls are idempotent."""
-
     async def delete(self, keys: Sequence[int]) -> None: ...
     async def upsert(self, points: Sequence[IndexPoint]) -> None: ...
 
@@ -147,11 +143,10 @@ def scope_filter(
     """The scope, and one of the titles if any are given, as conditions that must all hold.
 
     Further passages of memories are in the scope only `with_passages`. With `told_roughly` a memory is let through,
-    too, of which one told time begins early enough and another one ends late enough: engines have indexes for that,
-    and would read the payload of every memory to see whether they are one.
+    too, of which one told time begins early enough and another one ends late enough: engines have indexes for that.
     """
     conditions: list[Condition] = [of_tenant(scope.tenant) if with_passages else Is("tenant", scope.tenant)]
-    conditions += [Is(field, wanted) for field, wanted in ids_of(scope)]
+    conditions += [Is(*each) for each in ids_of(scope)]
     listed = (("kind", scope.kinds), ("tags", scope.tags), ("titles", titles), ("speaker", scope.speakers))
     conditions += [AnyOf(field, wanted) for field, wanted in listed if wanted]
     if scope.since is not None or scope.until is not None:
@@ -169,27 +164,21 @@ def of_tenant(tenant: str) -> AnyOf:
     return AnyOf("tenant", tenants_of(tenant))
 
 
-def ids_of(scope: Scope) -> Iterator[tuple[str, str]]:
+def ids_of(scope: Scope) -> list[tuple[str, str]]:
     """The ids that a memory in the scope must have, with the payload's field of each."""
     fields = (
         ("session", scope.session_id), ("user", scope.user_id), ("agent", scope.agent_id), ("run", scope.run_id)
     )  # fmt: skip
-    for field, wanted in fields:
-        if wanted is not None:
-            yield field, wanted
+    return [(field, wanted) for field, wanted in fields if wanted is not None]
 
 
 def _told(since: float | None, until: float | None, weekdays: Sequence[int], roughly: bool) -> Condition:
     """A told time begins before `until`, ends after `since`, and comes every week on one of the weekdays."""
     prefix = f"{TOLD}[]." if roughly else ""
-    conditions: list[Within | AnyOf] = []
-    if until is not None:
-        conditions.append(Within(f"{prefix}since", below=until))
-    if since is not None:
-        conditions.append(Within(f"{prefix}until", above=since))
-    if weekdays:
-        conditions.append(AnyOf(f"{prefix}weekday", weekdays))
-    return Filter(must=conditions) if roughly else OneToldTime(conditions)
+    conditions = [Within(f"{prefix}since", below=until)] if until is not None else []
+    conditions += [Within(f"{prefix}until", above=since)] if since is not None else []
+    listed = [AnyOf(f"{prefix}weekday", weekdays)] if weekdays else []
+    return Filter(must=[*conditions, *listed]) if roughly else OneToldTime([*conditions, *listed])
 
 
 def _told_ranges(ranges: Sequence[TimeRange]) -> Iterator[tuple[float | None, float | None, Sequence[int]]]:

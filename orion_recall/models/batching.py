@@ -6,9 +6,8 @@ import asyncio
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -26,22 +25,8 @@ _DOCUMENT_BATCH = 32
 _DOCUMENT_BATCH_CHARS = 4_096
 
 
-@dataclass(slots=True, kw_only=True)
-class _Request(Generic[T]):
-    """One text, and the callers that wait for its vector."""
-
-    text: str
-    waiters: list[asyncio.Future[T]]
-
-    @property
-    def abandoned(self) -> bool:
-        return all(waiter.done() for waiter in self.waiters)
-
-
 class QueryBatcher(Generic[T]):
-    """Embeds queries in one worker thread, with a cache, in FIFO batches.
-
-    What `encode` gives is shared by the cache, one value a text: see `separate`.
+    """Embeds queries in one worker thread, with a cache, in FIFO batches. Callers of a text share its value.
 
     A query that finds the thread idle starts at once; those that arrive while it works make the next batch. Equal
     texts that wait at the same time are embedded once. A text whose callers have all been cancelled is left out.
@@ -57,35 +42,42 @@ class QueryBatcher(Generic[T]):
         """Queries that had to be embedded."""
         self.max_batch = max_batch
         """Queries in a batch at most, up to the number that it was made with."""
-        self._encode = encode
-        self._answered = 0
-        self._cache_size = cache_size
-        self._cache: OrderedDict[str, T] = OrderedDict()
+        self._encode, self._cache_size = encode, cache_size
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="embed-query")
-        # Guards all of the state here but the thread itself.
+        # Guards all that follows.
         self._lock = threading.Lock()
-        self._queue: deque[_Request[T]] = deque()
-        self._pending: dict[str, _Request[T]] = {}
-        self._draining = False
-        self._closed = False
-        self._batch: list[_Request[T]] = []
+        self._cache: OrderedDict[str, T] = OrderedDict()
+        self._queue: deque[str] = deque()
+        self._waiters: dict[str, list[asyncio.Future[T]]] = {}
+        self._answered = 0
+        self._draining = self._closed = False
 
     async def embed(self, text: str) -> T:
         """The text's result. Raises `ModelError`."""
         with self._lock:
-            cached = self._cache.get(text)
-            if cached is not None:
+            if (cached := self._cache.get(text)) is not None:
                 self._cache.move_to_end(text)
                 self.cache_hits += 1
                 return cached
+            if self._closed:
+                raise ModelError("the embedder is closed")
             waiter: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-            self._enqueue(text, waiter)
-            request, before = self._pending[text], self._answered
+            before = self._answered
+            if (waiting := self._waiters.get(text)) is not None:
+                self.cache_hits += 1
+                waiting.append(waiter)
+            else:
+                self.cache_misses += 1
+                self._waiters[text] = [waiter]
+                self._queue.append(text)
+                if not self._draining:
+                    self._draining = True
+                    self._thread.submit(self._drain)
         with FOREGROUND.active():
             try:
                 return await waiter
             except asyncio.CancelledError:
-                if self._answered > before and request in self._queue:
+                if self._answered > before and text in self._queue:
                     note_waited()
                 raise
 
@@ -95,93 +87,54 @@ class QueryBatcher(Generic[T]):
             self._closed = True
             waiting = list(self._queue)
             self._queue.clear()
-        self._fail(waiting, ModelError("the embedder was closed"))
+        self._settle(waiting, ModelError("the embedder was closed"))
         await asyncio.to_thread(self._thread.shutdown)
-
-    def _enqueue(self, text: str, waiter: asyncio.Future[T]) -> None:
-        """Join those who wait for the text, or queue it. The lock is held."""
-        if self._closed:
-            raise ModelError("the embedder is closed")
-        request = self._pending.get(text)
-        if request is not None:
-            self.cache_hits += 1
-            request.waiters.append(waiter)
-            return
-        self.cache_misses += 1
-        request = self._pending[text] = _Request(text=text, waiters=[waiter])
-        self._queue.append(request)
-        if not self._draining:
-            self._start()
-
-    def _start(self) -> None:
-        self._draining = True
-        self._thread.submit(self._drain).add_done_callback(self._drained)
 
     def _drain(self) -> None:
         """Embed until nothing waits. In the worker, so that batches follow each other without a loop's turn."""
         while batch := self._take():
-            vectors = self._encode([request.text for request in batch])
-            self._deliver(batch, vectors)
+            try:
+                outcome = self._encode(batch)
+            except BaseException as error:  # noqa: BLE001 (a panic of the tokenizer, too: those who wait get it)
+                outcome = ModelError(f"the query could not be embedded: {error}")
+                outcome.__cause__ = error
+            self._settle(batch, outcome)
 
-    def _take(self) -> list[_Request[T]]:
-        batch: list[_Request[T]] = []
+    def _take(self) -> list[str]:
+        batch: list[str] = []
         with self._lock:
             while self._queue and len(batch) < self.max_batch:
-                request = self._queue.popleft()
-                if request.abandoned:
-                    del self._pending[request.text]
+                text = self._queue.popleft()
+                if all(waiter.done() for waiter in self._waiters[text]):
+                    del self._waiters[text]
                 else:
-                    batch.append(request)
-            self._batch = batch
+                    batch.append(text)
             self._draining = bool(batch)
         return batch
 
-    def _drained(self, job: Future[None]) -> None:
-        error = job.exception()
-        if error is None:
-            return
-        failure = ModelError(f"the query could not be embedded: {error}")
-        failure.__cause__ = error
-        self._fail(self._batch, failure)
+    def _settle(self, texts: list[str], outcome: Sequence[T] | ModelError) -> None:
+        """Hands each text's outcome to those who wait for it, each on its own loop."""
         with self._lock:
-            self._draining = False
-            if self._queue:
-                self._start()
-
-    def _deliver(self, batch: list[_Request[T]], vectors: Sequence[T]) -> None:
-        with self._lock:
-            self._answered += 1
-            for request, vector in zip(batch, vectors, strict=True):
-                del self._pending[request.text]
-                self._cache[request.text] = vector
-            while len(self._cache) > self._cache_size:
-                self._cache.popitem(last=False)
-        for request, vector in zip(batch, vectors, strict=True):
-            _resolve(request.waiters, vector)
-
-    def _fail(self, batch: list[_Request[T]], failure: ModelError) -> None:
-        with self._lock:
-            for request in batch:
-                self._pending.pop(request.text, None)
-        for request in batch:
-            _resolve(request.waiters, failure)
+            waiters = [self._waiters.pop(text) for text in texts]
+            if not isinstance(outcome, ModelError):
+                self._answered += 1
+                self._cache.update(zip(texts, outcome, strict=True))
+                while len(self._cache) > self._cache_size:
+                    self._cache.popitem(last=False)
+        for place, waiting in enumerate(waiters):
+            value = outcome if isinstance(outcome, ModelError) else outcome[place]
+            for waiter in waiting:
+                with suppress(RuntimeError):  # a closed loop's waiters have all been cancelled
+                    waiter.get_loop().call_soon_threadsafe(_give, waiter, value)
 
 
-def _resolve(waiters: list[asyncio.Future[T]], outcome: T | ModelError) -> None:
-    """Hand the outcome to each waiter on its own loop, from any thread."""
-    for waiter in waiters:
-        # A closed loop's waiters have all been cancelled.
-        with suppress(RuntimeError):
-            waiter.get_loop().call_soon_threadsafe(_settle, waiter, outcome)
-
-
-def _settle(waiter: asyncio.Future[T], outcome: T | ModelError) -> None:
+def _give(waiter: asyncio.Future[T], value: T | ModelError) -> None:
     if waiter.done():
         return
-    if isinstance(outcome, ModelError):
-        waiter.set_exception(outcome)
+    if isinstance(value, ModelError):
+        waiter.set_exception(value)
     else:
-        waiter.set_result(outcome)
+        waiter.set_result(value)
 
 
 def separate(vectors: Vector) -> list[Vector]:
@@ -192,14 +145,16 @@ def separate(vectors: Vector) -> list[Vector]:
     return rows
 
 
-def batches_of_like_length(lengths: Sequence[int], *, most_chars: int = _DOCUMENT_BATCH_CHARS) -> list[list[int]]:
+def batches_of_like_length(
+    lengths: Sequence[int], *, most_chars: int = _DOCUMENT_BATCH_CHARS, most_texts: int = _DOCUMENT_BATCH
+) -> list[list[int]]:
     """The positions of texts (by their lengths in characters) in batches of similar length, with little padding.
 
     `most_chars` is what a batch has at most, as texts times the longest one, unless a text alone has more.
     """
     batches: list[list[int]] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
-        room = min(_DOCUMENT_BATCH, most_chars // max(1, lengths[row]))
+        room = min(most_texts, _DOCUMENT_BATCH, most_chars // max(1, lengths[row]))
         if batches and len(batches[-1]) < room:
             batches[-1].append(row)
         else:

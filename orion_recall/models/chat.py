@@ -45,14 +45,8 @@ class ChatServer:
         self._pauses_s = tuple(pauses_s)
         # Newer models take neither a temperature nor `max_tokens`, and older servers know no other words for it.
         self._takes_limits = True
-        self._server = JsonServer(
-            url,
-            api_key,
-            key_name="ORION_LLM_API_KEY",
-            timeout_s=timeout_s,
-            connections=connections,
-            most_bytes=MAX_ANSWER_BYTES,
-        )
+        limits = {"connections": connections, "most_bytes": MAX_ANSWER_BYTES}
+        self._server = JsonServer(url, api_key, key_name="ORION_LLM_API_KEY", timeout_s=timeout_s, **limits)
         self.close = self._server.close
 
     async def complete(self, messages: Sequence[Mapping[str, str]], *, max_tokens: int) -> ChatAnswer:

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from orion_recall.models.int8 import INT8_NAME, INT8_SHA256, Int8Encoder
 from orion_recall.models.onnx_encoder import (
     DEFAULT_MODEL,
     MAX_CHARS,
-    Encoder,
     OnnxEncoder,
     Vectors,
     find_weights,
@@ -36,6 +35,7 @@ log = logging.getLogger("orion_recall.models")
 
 T = TypeVar("T")
 Precision = Literal["int8", "fp32"]
+Encoder = OnnxEncoder | Int8Encoder
 
 # Threads that embed documents. Each text is a run of its own, in which Python's lock is free.
 MOST_THREADS = 2
@@ -95,38 +95,25 @@ class _Loaded(NamedTuple):
 
 
 class OnnxEmbedder:
-    """A local sentence-transformer on ONNX Runtime. `await load()` before use, `await close()` after.
+    """A local sentence-transformer on ONNX Runtime, `TokenVectors` if wanted. `load` before use, `close` after.
 
     Queries have a thread, documents one or two. A slice of documents gives way to recalls and to waiting queries,
     for 100 ms at most, so that neither starves, and its thread to all others where a core is short. Documents that
-    a recall itself waits for have a thread of their own and give way to nothing. Texts are seen up
-    to 256 tokens and 2,000 characters. Vectors of single tokens are to be had as well (`TokenVectors`), unless
-    `token_vectors` is False.
-
+    a recall itself waits for have a thread of their own. Texts are seen up to 256 tokens and 2,000 characters.
     The default model has two forms, int8 and fp32. Where int8 cannot be used, it is fp32, and `form_note` says why.
     """
 
     def __init__(
-        self,
-        *,
-        path: Path | None = None,
-        max_batch: int = 8,
-        cache_size: int = 2048,
-        token_vectors: bool = True,
-        precision: Precision = "int8",
+        self, *, path: Path | None = None, token_vectors: bool = True, precision: Precision = "int8"
     ) -> None:
-        self._path = path
+        self._path, self._token_vectors, self._precision = path, token_vectors, precision
         self._loading = asyncio.Lock()
-        self._token_vectors = token_vectors
-        self._precision: Precision = precision
         self._loaded: _Loaded | None = None
-        self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
+        self._queries = QueryBatcher(self._encode_queries)
         self._threads = min(MOST_THREADS, os.cpu_count() or 1)
-        self._documents = ThreadPoolExecutor(
-            self._threads, thread_name_prefix="embed-document", initializer=lower_thread_priority
-        )
+        self._documents = ThreadPoolExecutor(self._threads, "embed-document", lower_thread_priority)
         # Behind slices that give way to it, a recall would wait for those to end waiting.
-        self._awaited = ThreadPoolExecutor(1, thread_name_prefix="embed-awaited")
+        self._awaited = ThreadPoolExecutor(1, "embed-awaited")
 
     @property
     def name(self) -> str:
@@ -147,13 +134,11 @@ class OnnxEmbedder:
 
     @property
     def token_space(self) -> str:
-        tokens = self._ready().tokens
-        return tokens.name if tokens is not None else ""
+        return tokens.name if (tokens := self._ready().tokens) is not None else ""
 
     @property
     def token_width(self) -> int:
-        tokens = self._ready().tokens
-        return tokens.width if tokens is not None else 0
+        return tokens.width if (tokens := self._ready().tokens) is not None else 0
 
     @property
     def cache_hits(self) -> int:
@@ -170,9 +155,8 @@ class OnnxEmbedder:
                 return
             # Without this, a batch of queries would start a thread pool inside the tokenizer.
             os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-            self._loaded = await load_in_thread(
-                self._documents, self._load, f"the model {self._path or DEFAULT_MODEL}"
-            )
+            what = f"the model {self._path or DEFAULT_MODEL}"
+            self._loaded = await load_in_thread(self._documents, self._load, what)
             # One that gains nothing by batches answers each query as soon as it is ready.
             if not self._loaded.encoder.is_batched:
                 self._queries.max_batch = 1
@@ -181,36 +165,29 @@ class OnnxEmbedder:
         return (await self._queries.embed(prepared(text))).vector
 
     async def query_tokens(self, text: str) -> Tokens:
-        tokens = self._space()
-        states = (await self._queries.embed(prepared(text))).states
+        space, states = self._space(), (await self._queries.embed(prepared(text))).states
         assert states is not None  # kept for every query as long as there is a space
-        return tokens.query(states)
+        return space.query(states)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        async for rows, made in self._in_slices(texts, self._encode_documents):
-            vectors[rows] = made
-        return vectors
+        return (await self._in_slices(texts, None))[0]
 
     async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        self._space()
-        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
-        tokens: dict[int, Tokens] = {}
-        async for rows, (made, theirs) in self._in_slices(texts, self._encode_with_tokens):
-            vectors[rows] = made
-            tokens.update(zip(rows, theirs, strict=True))
-        return vectors, [tokens[row] for row in range(len(texts))]
+        return await self._in_slices(texts, self._space())
 
     async def close(self) -> None:
         await self._queries.close()
         for threads in (self._documents, self._awaited):
             await asyncio.to_thread(threads.shutdown, cancel_futures=True)
 
-    async def _in_slices(
-        self, texts: Sequence[str], encode: Callable[[list[str]], T]
-    ) -> AsyncGenerator[tuple[list[int], T]]:
-        """The results of `encode` for batches of the texts, in the documents' threads, with their positions."""
-        loop = asyncio.get_running_loop()
+    async def _in_slices(self, texts: Sequence[str], space: TokenSpace | None) -> tuple[Vectors, list[Tokens]]:
+        """The vectors of the texts, and with a `space` those of their tokens, made in the documents' threads."""
+        loop, encoder = asyncio.get_running_loop(), self._ready().encoder
+
+        def encode(some: list[str]) -> tuple[Vectors, list[Tokens]]:
+            made, states = encoder.encode_with_states([prepared(text) for text in some])
+            return made, [space.document(one) for one in states] if space is not None else []
+
         if FOREGROUND.is_own:
             threads, most, work = self._awaited, _SLICES_A_THREAD, encode
         else:
@@ -218,20 +195,25 @@ class OnnxEmbedder:
             work = partial(run_after_recalls, encode)
         lengths = [min(len(text), MAX_CHARS) for text in texts]
         alike = partial(batches_of_like_length, lengths, most_chars=SLICE_CHARS)
-        running = deque[tuple[list[int], asyncio.Future[T]]]()
+        vectors, tokens = np.empty((len(texts), encoder.dimension), dtype=np.float32), dict[int, Tokens]()
+        running = deque[tuple[list[int], asyncio.Future[tuple[Vectors, list[Tokens]]]]]()
+
+        async def take() -> None:
+            rows, job = running.popleft()
+            vectors[rows], theirs = await job
+            tokens.update(zip(rows, theirs, strict=False))
+
         try:
             for rows in await loop.run_in_executor(threads, alike):
-                batch = [texts[row] for row in rows]
-                running.append((rows, loop.run_in_executor(threads, work, batch)))
+                running.append((rows, loop.run_in_executor(threads, work, [texts[row] for row in rows])))
                 if len(running) == most:
-                    first, made = running.popleft()
-                    yield first, await made
+                    await take()
             while running:
-                first, made = running.popleft()
-                yield first, await made
+                await take()
         finally:
-            for _, made in running:
-                made.cancel()
+            for _, job in running:
+                job.cancel()
+        return vectors, [tokens[row] for row in sorted(tokens)]
 
     def _space(self) -> TokenSpace:
         if (tokens := self._ready().tokens) is None:
@@ -259,21 +241,13 @@ class OnnxEmbedder:
 
     def _encode_queries(self, texts: list[str]) -> list[_Query]:
         loaded = self._ready()
-        if loaded.tokens is None:
-            return [_Query(vector, None) for vector in separate(loaded.encoder.encode(texts))]
         vectors, states = loaded.encoder.encode_with_states(texts)
+        if loaded.tokens is None:
+            return [_Query(vector, None) for vector in separate(vectors)]
         return [
             _Query(vector, TokenStates(one.ids, one.states.astype(np.float16)))
             for vector, one in zip(separate(vectors), states, strict=True)
         ]
-
-    def _encode_documents(self, texts: list[str]) -> Vectors:
-        return self._ready().encoder.encode([prepared(text) for text in texts])
-
-    def _encode_with_tokens(self, texts: list[str]) -> tuple[Vectors, list[Tokens]]:
-        vectors, states = self._ready().encoder.encode_with_states([prepared(text) for text in texts])
-        tokens = self._space()
-        return vectors, [tokens.document(one) for one in states]
 
 
 def run_after_recalls(encode: Callable[[list[str]], T], texts: list[str]) -> T:

@@ -1,7 +1,7 @@
-"""Writes models in the ONNX format: the few fields of its protobuf messages that a graph of tensors needs.
+"""all-MiniLM-L6-v2 in int8: its graph, written in the ONNX format from the wheel's tensors, and its encoder.
 
-The package `onnx` does this too, in 33 MB, and what it writes differs from version to version. Ours is what the
-sha256 of a model is made of, so it must not. https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+What the package `onnx` writes differs from version to version; ours is hashed, so it must not. The format:
+https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 """
 
 from __future__ import annotations
@@ -36,52 +36,11 @@ from orion_recall.models.token_space import TokenSpace, TokenStates
 log = logging.getLogger("orion_recall.models")
 
 
+INT8_NAME = f"{DEFAULT_MODEL}-int8"
 _IR_VERSION, _OPSET = 8, 17
 _MICROSOFT = "com.microsoft"
 _FLOAT, _INT = 1, 2  # kinds of attributes
 _TYPES = {np.dtype(np.float32): 1, np.dtype(np.uint8): 2, np.dtype(np.int8): 3}
-
-
-class OnnxGraph:
-    """A graph that is written node by node. Inputs, outputs and tensors are known by their names."""
-
-    def __init__(self) -> None:
-        self._nodes, self._tensors, self._inputs = bytearray(), bytearray(), bytearray()
-
-    def tensor(self, name: str, values: npt.NDArray[Any]) -> str:
-        """Adds a constant, float32, int8 or uint8; its name."""
-        dims = b"".join(_number(1, size) for size in values.shape)
-        raw = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
-        self._tensors += _bytes(5, dims + _number(2, _TYPES[values.dtype]) + _text(8, name) + _bytes(9, raw))
-        return name
-
-    def input(self, name: str, shape: Sequence[int | str]) -> str:
-        """Adds an input of float32; a size that is a text may be any. Its name."""
-        self._inputs += _bytes(11, _value(name, shape))
-        return name
-
-    def node(
-        self,
-        operator: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        *,
-        is_standard: bool = True,
-        **attributes: float | int,
-    ) -> str:
-        """Adds a call of an operator, of ONNX itself or of ONNX Runtime's own; the name of its first output."""
-        body = b"".join(_text(1, name) for name in inputs) + b"".join(_text(2, name) for name in outputs)
-        body += _text(3, outputs[0]) + _text(4, operator)
-        body += b"".join(_bytes(5, _attribute(name, value)) for name, value in sorted(attributes.items()))
-        self._nodes += _bytes(1, body if is_standard else body + _text(7, _MICROSOFT))
-        return outputs[0]
-
-    def model(self, name: str, output: str, shape: Sequence[int | str]) -> bytes:
-        """The model, whose one output is of float32."""
-        graph = bytes(self._nodes) + _text(2, name) + bytes(self._tensors + self._inputs)
-        graph += _bytes(12, _value(output, shape))
-        operators = _bytes(8, _number(2, _OPSET)) + _bytes(8, _text(1, _MICROSOFT) + _number(2, 1))
-        return _number(1, _IR_VERSION) + _bytes(7, graph) + operators
 
 
 def _value(name: str, shape: Sequence[int | str]) -> bytes:
@@ -127,7 +86,6 @@ WORDS, POSITIONS = 30_522, 512
 _EPSILON = 1e-12
 
 _Floats = npt.NDArray[np.float32]
-_Bytes = npt.NDArray[np.int8] | npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +102,8 @@ class Int8Model:
 def int8_model(tensors: Path, sha256: str, *, unsigned: bool = False) -> Int8Model:
     """The int8 form of the tensors in the wheel's file, whose model has that sha256. Raises `ModelError`.
 
-    With `unsigned` each weight is stored as a number from 1 to 255 and 128 is taken from it: the same products and
-    the same vectors to the last bit, slower, and without the sums of 16 bits that overflow on old processors.
+    With `unsigned` each weight is stored as a number from 1 to 255 and 128 is taken from it: the same vectors to
+    the last bit, slower, and without the sums of 16 bits that overflow on old processors.
     """
     found = _read(tensors)
     signed = _Conversion(found, unsigned=False).model()
@@ -162,13 +120,8 @@ def int8_model(tensors: Path, sha256: str, *, unsigned: bool = False) -> Int8Mod
 def _read(file: Path) -> dict[str, _Floats]:
     """The tensors by name, mapped: the file has them one after the other, in this order and without a head."""
     d, inner = DIMENSION, INNER
-    shapes = {
-        "words": (WORDS, d),
-        "kinds": (2, d),
-        "positions": (POSITIONS, d),
-        "norm.scale": (d,),
-        "norm.bias": (d,),
-    }
+    shapes = {"words": (WORDS, d), "kinds": (2, d), "positions": (POSITIONS, d)}
+    shapes |= {"norm.scale": (d,), "norm.bias": (d,)}
     for layer in range(LAYERS):
         of_layer: dict[str, tuple[int, ...]] = {f"{name}.weight": (d, d) for name in ("query", "key", "value")}
         of_layer |= {f"{name}.bias": (d,) for name in ("query", "key", "value")}
@@ -194,72 +147,95 @@ def _read(file: Path) -> dict[str, _Floats]:
 
 
 class _Conversion:
-    """One graph, from the first normalisation to the states of the tokens."""
+    """One graph, from the first normalisation to the states of the tokens. Nodes and tensors have names."""
 
     def __init__(self, found: dict[str, _Floats], *, unsigned: bool) -> None:
-        self._found, self._unsigned, self._graph = found, unsigned, OnnxGraph()
+        self._found, self._unsigned = found, unsigned
+        self._nodes, self._tensors, self._inputs = bytearray(), bytearray(), bytearray()
 
     def model(self) -> bytes:
-        graph = self._graph
-        graph.input("rows", (1, "tokens", DIMENSION))
-        for name in ("ones", "zeros"):
-            graph.input(name, ("tokens",))
-        graph.tensor("zero", self._bytes(np.zeros((), dtype=np.int8)))
+        for name, shape in (("rows", (1, "tokens", DIMENSION)), ("ones", ("tokens",)), ("zeros", ("tokens",))):
+            self._inputs += _bytes(11, _value(name, shape))
+        self._weight("zero", np.zeros((), dtype=np.int8))
         states = self._normalised("norm", "rows")
         for layer in range(LAYERS):
             states = self._layer(f"{layer}.", states)
-        return graph.model("all-MiniLM-L6-v2-int8", states, (1, "tokens", DIMENSION))
+        graph = bytes(self._nodes) + _text(2, INT8_NAME) + bytes(self._tensors + self._inputs)
+        graph += _bytes(12, _value(states, (1, "tokens", DIMENSION)))
+        operators = _bytes(8, _number(2, _OPSET)) + _bytes(8, _text(1, _MICROSOFT) + _number(2, 1))
+        return _number(1, _IR_VERSION) + _bytes(7, graph) + operators
 
     def _layer(self, at: str, states: str) -> str:
-        graph = self._graph
         attended = self._product(f"{at}out", self._attention(at, states))
-        middle = self._normalised(f"{at}norm1", graph.node("Add", [attended, states], [f"{at}sum1"]))
-        inner = graph.node("Gelu", [self._product(f"{at}up", middle)], [f"{at}gelu"], is_standard=False)
+        middle = self._normalised(f"{at}norm1", self._node("Add", [attended, states], [f"{at}sum1"]))
+        inner = self._node("Gelu", [self._product(f"{at}up", middle)], [f"{at}gelu"], is_standard=False)
         changed = self._product(f"{at}down", inner)
-        return self._normalised(f"{at}norm2", graph.node("Add", [changed, middle], [f"{at}sum2"]))
+        return self._normalised(f"{at}norm2", self._node("Add", [changed, middle], [f"{at}sum2"]))
 
     def _attention(self, at: str, states: str) -> str:
-        graph, found, parts = self._graph, self._found, ("query", "key", "value")
+        found, parts = self._found, ("query", "key", "value")
         weight, scale = quantised(np.concatenate([found[f"{at}{part}.weight"] for part in parts], axis=1))
         bias = np.concatenate([found[f"{at}{part}.bias"] for part in parts])
         low = [f"{at}states", f"{at}states.scale", f"{at}states.zero"]
-        graph.node("DynamicQuantizeLinear", [states], low)
+        self._node("DynamicQuantizeLinear", [states], low)
         inputs = [
             low[0],
-            graph.tensor(f"{at}attention.weight", self._bytes(weight)),
-            graph.tensor(f"{at}attention.bias", bias),
+            self._weight(f"{at}attention.weight", weight),
+            self._tensor(f"{at}attention.bias", bias),
             low[1],
-            graph.tensor(f"{at}attention.scale", scale),
+            self._tensor(f"{at}attention.scale", scale),
             "",  # no mask: there is one text, as long as the run
             low[2],
             "zero",
         ]
-        return graph.node("QAttention", inputs, [f"{at}attention"], is_standard=False, num_heads=HEADS)
+        return self._node("QAttention", inputs, [f"{at}attention"], is_standard=False, num_heads=HEADS)
 
     def _product(self, name: str, left: str) -> str:
         """The matrix product with the weights of that name, plus their bias."""
-        graph, (weight, scale) = self._graph, quantised(self._found[f"{name}.weight"])
+        weight, scale = quantised(self._found[f"{name}.weight"])
         inputs = [
             left,
-            graph.tensor(f"{name}.weight", self._bytes(weight)),
-            graph.tensor(f"{name}.scale", scale),
+            self._weight(f"{name}.weight", weight),
+            self._tensor(f"{name}.scale", scale),
             "zero",
-            graph.tensor(f"{name}.bias", self._found[f"{name}.bias"]),
+            self._tensor(f"{name}.bias", self._found[f"{name}.bias"]),
         ]
-        return graph.node("DynamicQuantizeMatMul", inputs, [name], is_standard=False)
+        return self._node("DynamicQuantizeMatMul", inputs, [name], is_standard=False)
 
     def _normalised(self, name: str, states: str) -> str:
         """LayerNormalization in three steps: ONNX Runtime has one operator for it, which is not vectorised.
 
         To InstanceNormalization the tokens are channels, so it takes as many scales and biases as there are tokens.
         """
-        graph, scale, bias = self._graph, f"{name}.scale", f"{name}.bias"
-        unit = graph.node("InstanceNormalization", [states, "ones", "zeros"], [f"{name}.unit"], epsilon=_EPSILON)
-        scaled = graph.node("Mul", [unit, graph.tensor(scale, self._found[scale])], [f"{name}.scaled"])
-        return graph.node("Add", [scaled, graph.tensor(bias, self._found[bias])], [name])
+        scale, bias = (self._tensor(part, self._found[part]) for part in (f"{name}.scale", f"{name}.bias"))
+        unit = self._node("InstanceNormalization", [states, "ones", "zeros"], [f"{name}.unit"], epsilon=_EPSILON)
+        return self._node("Add", [self._node("Mul", [unit, scale], [f"{name}.scaled"]), bias], [name])
 
-    def _bytes(self, values: npt.NDArray[np.int8]) -> _Bytes:
-        return (values.view(np.uint8) ^ np.uint8(128)) if self._unsigned else values
+    def _node(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        is_standard: bool = True,
+        **attributes: float | int,
+    ) -> str:
+        """Adds a call of an operator, of ONNX itself or of ONNX Runtime's own; the name of its first output."""
+        body = b"".join(_text(1, name) for name in inputs) + b"".join(_text(2, name) for name in outputs)
+        body += _text(3, outputs[0]) + _text(4, operator)
+        body += b"".join(_bytes(5, _attribute(name, value)) for name, value in sorted(attributes.items()))
+        self._nodes += _bytes(1, body if is_standard else body + _text(7, _MICROSOFT))
+        return outputs[0]
+
+    def _weight(self, name: str, values: npt.NDArray[np.int8]) -> str:
+        return self._tensor(name, (values.view(np.uint8) ^ np.uint8(128)) if self._unsigned else values)
+
+    def _tensor(self, name: str, values: npt.NDArray[Any]) -> str:
+        """Adds a constant, float32, int8 or uint8; its name."""
+        dims = b"".join(_number(1, size) for size in values.shape)
+        raw = np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
+        self._tensors += _bytes(5, dims + _number(2, _TYPES[values.dtype]) + _text(8, name) + _bytes(9, raw))
+        return name
 
 
 def quantised(weight: _Floats) -> tuple[npt.NDArray[np.int8], _Floats]:
@@ -268,7 +244,6 @@ def quantised(weight: _Floats) -> tuple[npt.NDArray[np.int8], _Floats]:
     return np.clip(np.rint(weight / scale), -127, 127).astype(np.int8), scale
 
 
-INT8_NAME = f"{DEFAULT_MODEL}-int8"
 INT8_SHA256 = "b20711800ca40df67f2f819c76ea23d1b21626319accf1f910320177d241127f"
 """Of the int8 form: it is the same wherever it is made."""
 

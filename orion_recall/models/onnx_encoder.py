@@ -17,7 +17,7 @@ import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 from tokenizers import Tokenizer
 
 from orion_recall.errors import ModelError, install_hint
-from orion_recall.models.token_space import TokenSpace, TokenStates
+from orion_recall.models.token_space import TokenSpace, TokenStates, Vectors
 from orion_recall.text.normal import storable
 
 T = TypeVar("T")
@@ -27,13 +27,10 @@ async def load_in_thread(executor: Executor, load: Callable[[], T], what: str) -
     """The result of `load`; every failure is a `ModelError` that says what could not be loaded."""
     job = asyncio.get_running_loop().run_in_executor(executor, load)
     await asyncio.wait([job])
-    error = job.exception()
-    if error is None:
-        return job.result()
-    if isinstance(error, ModelError):
-        raise error
     # The libraries raise bare exceptions for a model that they cannot find or read.
-    raise ModelError(f"{what} could not be loaded: {error}") from error
+    if (error := job.exception()) is not None and not isinstance(error, ModelError):
+        raise ModelError(f"{what} could not be loaded: {error}") from error
+    return job.result()
 
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
@@ -64,10 +61,9 @@ def find_weights(path: Path | None = None) -> Weights:
     if path is None:
         return wheel_weights()
     path = path.expanduser()
+    models, folders = [path / "onnx" / "model.onnx", path / "model.onnx"], [path]
     if path.suffix == ".onnx":
         models, folders = [path], [path.parent, path.parent.parent]
-    else:
-        models, folders = [path / "onnx" / "model.onnx", path / "model.onnx"], [path]
     model = _first_file(models, f"no ONNX weights at {path}")
     tokenizer = _first_file([folder / "tokenizer.json" for folder in folders], f"no tokenizer beside {model}")
     sha256 = _sha256(_graph_and_tensors(model))
@@ -99,9 +95,8 @@ def wheel_weights() -> Weights:
 
 
 def _first_file(candidates: Sequence[Path], problem: str) -> Path:
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
+    if (found := next((one for one in candidates if one.is_file()), None)) is not None:
+        return found
     raise ModelError(f"{problem}: expected {' or '.join(map(str, candidates))}")
 
 
@@ -114,8 +109,7 @@ def _sha256(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
-            while chunk := file.read(1 << 20):
-                digest.update(chunk)
+            hashlib.file_digest(file, lambda: digest)
     return digest.hexdigest()
 
 
@@ -125,7 +119,6 @@ MAX_CHARS = 2_000
 # What starting a run of the model costs, in tokens: padding a row by more than this is dearer than another run.
 _RUN_COST_TOKENS = 6
 
-Vectors = npt.NDArray[np.float32]
 _Ints = npt.NDArray[np.int64]
 
 _runtime: Any = onnxruntime
@@ -148,30 +141,6 @@ class Session(Protocol):
     def run(self, output_names: list[str], input_feed: Mapping[str, _Ints | Vectors]) -> list[Vectors]: ...
 
 
-class Encoder(Protocol):
-    """Converts texts to vectors, in the calling thread. Safe to call from several at a time."""
-
-    @property
-    def dimension(self) -> int: ...
-
-    @property
-    def is_batched(self) -> bool:
-        """Whether several texts at a time are cheaper than one after another."""
-        ...
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Unit vectors, shape (texts, dimension), in the order of the texts: one or more, `prepared`."""
-        ...
-
-    def encode_with_states(self, texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
-        """As `encode`, and out of the same runs what became of each text's tokens, special ones included."""
-        ...
-
-    def token_space(self) -> TokenSpace:
-        """The small vectors of this model's tokens: made anew, which takes some tenths of a second."""
-        ...
-
-
 def prepared(text: str) -> str:
     """The part of a text that the model can see, without NULs and lone surrogates, which tokenizers refuse."""
     return storable(text[:MAX_CHARS])
@@ -181,6 +150,7 @@ class OnnxEncoder:
     """A sentence-transformer with mean pooling. Safe to call from several threads at a time."""
 
     is_batched = True
+    """Whether several texts at a time are cheaper than one after another."""
 
     def __init__(self, weights: Weights) -> None:
         self._tokenizer = load_tokenizer(weights)
@@ -198,9 +168,11 @@ class OnnxEncoder:
         self._outputs = [output.name]
 
     def encode(self, texts: Sequence[str]) -> Vectors:
+        """Unit vectors, shape (texts, dimension), in the order of the texts: one or more, `prepared`."""
         return self.encode_with_states(texts)[0]
 
     def encode_with_states(self, texts: Sequence[str]) -> tuple[Vectors, list[TokenStates]]:
+        """As `encode`, and out of the same runs what became of each text's tokens, special ones included."""
         rows = [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts)]
         vectors = np.empty((len(rows), self.dimension), dtype=np.float32)
         states: dict[int, TokenStates] = {}
@@ -212,6 +184,7 @@ class OnnxEncoder:
         return vectors, [states[place] for place in range(len(rows))]
 
     def token_space(self) -> TokenSpace:
+        """The small vectors of this model's tokens: made anew, which takes some tenths of a second."""
         return TokenSpace(self._tokenizer, self.encode_with_states)
 
     def _run(self, rows: list[list[int]]) -> tuple[Vectors, Vectors]:
@@ -265,11 +238,7 @@ def open_session(model: str | bytes) -> Session:
 
 
 def _padded(rows: list[list[int]]) -> tuple[_Ints, _Ints]:
-    lengths = [len(row) for row in rows]
-    longest = max(1, *lengths)
-    if min(lengths) == longest:
-        ids = np.array(rows, dtype=np.int64)
-        return ids, np.ones_like(ids)
+    longest = max(1, *map(len, rows))
     ids = np.zeros((len(rows), longest), dtype=np.int64)
     mask = np.zeros_like(ids)
     for position, row in enumerate(rows):

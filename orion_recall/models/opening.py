@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.util import find_spec
+from typing import TypeVar
 
 from orion_recall.errors import ModelError, SettingsError
 from orion_recall.models.embedder import Embedder, OnnxEmbedder, Reranker
@@ -17,34 +18,32 @@ from orion_recall.settings import Settings
 
 log = logging.getLogger("orion_recall.models")
 
+Model = TypeVar("Model", OnnxEmbedder | TransformersEmbedder | TeiEmbedder, CrossEncoderReranker | TeiReranker)
 
-@contextlib.asynccontextmanager
-async def open_embedder(settings: Settings) -> AsyncGenerator[Embedder]:
+
+def open_embedder(settings: Settings) -> AbstractAsyncContextManager[Embedder]:
     """The embedder, loaded and warm; closed at the end of the block. A server may still be away.
 
     ModelError when it cannot be loaded, SettingsError when its address or name is missing.
     """
-    _warn_of_what_nobody_reads(settings)
-    embedder = _embedder(settings)
-    try:
-        await embedder.load()
-        yield embedder
-    finally:
-        await embedder.close()
+    for name, (choice, value) in _READERS.items():
+        if getattr(settings, name) is not None and getattr(settings, choice) != value:
+            log.warning("ORION_%s is set and not used: only %s reads it", name.upper(), _reader(name))
+    return _opened(_embedder(settings))
 
 
-@contextlib.asynccontextmanager
-async def open_reranker(settings: Settings) -> AsyncGenerator[Reranker | None]:
+def open_reranker(settings: Settings) -> AbstractAsyncContextManager[Reranker | None]:
     """The reranker, loaded and warm, or None when none is configured; closed at the end of the block."""
-    reranker = _reranker(settings)
-    if reranker is None:
-        yield None
-        return
+    return nullcontext() if (reranker := _reranker(settings)) is None else _opened(reranker)
+
+
+@asynccontextmanager
+async def _opened(model: Model) -> AsyncGenerator[Model]:
     try:
-        await reranker.load()
-        yield reranker
+        await model.load()
+        yield model
     finally:
-        await reranker.close()
+        await model.close()
 
 
 async def check_models(settings: Settings) -> None:
@@ -68,34 +67,24 @@ async def check_models(settings: Settings) -> None:
 
 # What reads each of these settings.
 _READERS = {
-    "model": "embedder=transformers",
-    "tei_url": "embedder=tei",
-    "model_path": "embedder=onnx",
-    "reranker_model": "reranker=transformers",
-    "reranker_url": "reranker=tei",
+    "model": ("embedder", "transformers"),
+    "tei_url": ("embedder", "tei"),
+    "model_path": ("embedder", "onnx"),
+    "reranker_model": ("reranker", "transformers"),
+    "reranker_url": ("reranker", "tei"),
 }
 
 
 def _reader(name: str) -> str:
-    choice, _, value = _READERS[name].partition("=")
+    choice, value = _READERS[name]
     return f"ORION_{choice.upper()}={value}"
-
-
-def _warn_of_what_nobody_reads(settings: Settings) -> None:
-    for name, reader in _READERS.items():
-        choice, _, value = reader.partition("=")
-        if getattr(settings, name) is not None and getattr(settings, choice) != value:
-            log.warning("ORION_%s is set and not used: only %s reads it", name.upper(), _reader(name))
 
 
 def _embedder(settings: Settings) -> OnnxEmbedder | TransformersEmbedder | TeiEmbedder:
     match settings.embedder:
         case "onnx":
-            return OnnxEmbedder(
-                path=settings.model_path,
-                token_vectors=settings.token_vectors,
-                precision=settings.embedding_precision,
-            )
+            path, precision = settings.model_path, settings.embedding_precision
+            return OnnxEmbedder(path=path, token_vectors=settings.token_vectors, precision=precision)
         case "transformers":
             return TransformersEmbedder(_needed(settings, "model"))
         case "tei":

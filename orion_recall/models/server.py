@@ -97,12 +97,13 @@ class JsonServer:
 
     def _refused(self, answer: httpx.Response, path: str) -> ServerFailure:
         # Not the body: servers and proxies quote the text that they were sent.
-        status = answer.status_code
+        status, after = answer.status_code, answer.headers.get("retry-after", "")
+        what = f"{'is busy or broken: it ' if status in _BUSY else ''}answered {path} with {status}"
         if status in _NO_KEY:
             what = f"refuses the key ({status}): check {self._key_name}"
-        else:
-            what = f"{'is busy or broken: it ' if status in _BUSY else ''}answered {path} with {status}"
-        return ServerFailure(f"the server at {self.url} {what}", status=status, after_s=_after_s(answer))
+        # It may be a date as well.
+        after_s = float(after) if after.isascii() and after.isdecimal() else 0.0
+        return ServerFailure(f"the server at {self.url} {what}", status=status, after_s=after_s)
 
 
 async def retried(ask: Callable[[], Awaitable[T]], pauses_s: Sequence[float], *, if_silent: bool = True) -> T:
@@ -115,9 +116,3 @@ async def retried(ask: Callable[[], Awaitable[T]], pauses_s: Sequence[float], *,
                 raise
             await asyncio.sleep(max(pause_s, error.after_s))
     return await ask()
-
-
-def _after_s(answer: httpx.Response) -> float:
-    """The seconds that `Retry-After` asks for; 0 where it is no number, but a date."""
-    given = answer.headers.get("retry-after", "")
-    return float(given) if given.isascii() and given.isdecimal() else 0.0

@@ -33,9 +33,8 @@ class SparseEncoder:
     """Term weights of BM25 without idf, which the index applies (Qdrant's IDF modifier). Thread-safe.
 
     Words are lower-cased, stemmed and cleared of stop words; digits and accents stay. Every text is stemmed as
-    English, and one that is written in another language as that, too: so a query finds what was stemmed as it is,
-    whichever of the two was mistaken. The `weights` as in Robertson and Zaragoza, "The Probabilistic Relevance
-    Framework", 2009. Documents under different weights must not share an index.
+    English, and one in another language as that, too: a query finds it whichever of the two was mistaken. `weights`
+    as in Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009, are the same for all of an index.
     """
 
     def __init__(self, weights: KeywordWeights = SHIPPED) -> None:

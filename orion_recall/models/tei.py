@@ -7,12 +7,12 @@ import hashlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
 
 from orion_recall.contracts import describe
 from orion_recall.errors import ModelError
@@ -23,7 +23,10 @@ from orion_recall.text.normal import storable
 
 log = logging.getLogger("orion_recall.models")
 
-
+# What is cut here the server would truncate after tokenizing: few tokens have more characters than this.
+_CHARS_A_TOKEN = 8
+_FIRST_LOOK_S = 5.0
+_BUSY_PAUSES_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 # A batch of documents on a slow machine takes seconds; a query's own deadline is shorter and ends it earlier.
 TIMEOUT_S = 60.0
 # A server that was replaced behind a load balancer looks like the one before: it is asked again after so long.
@@ -97,16 +100,7 @@ class TeiServer:
             raise
 
 
-# What is cut here the server would truncate after tokenizing: few tokens have more characters than this.
-_CHARS_A_TOKEN = 8
-_FIRST_LOOK_S = 5.0
-# Neither infinite nor "not a number" passes a comparison with it.
-_BEYOND_SCORES = 1e9
-_BUSY_PAUSES_S = (0.2, 0.4, 0.8, 1.6, 3.2)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Identity:
+class _Identity(NamedTuple):
     """The server's model, as it reports it, with the dimension of its first embedding."""
 
     info: TeiInfo
@@ -143,11 +137,9 @@ class TeiEmbedder:
         try:
             async with asyncio.timeout(_FIRST_LOOK_S):
                 await self._identified()
-        except TimeoutError:
-            self._why = f"the server at {self._server.url} gave no answer within {_FIRST_LOOK_S:.0f} s"
-            log.warning("nothing can be embedded yet: %s", self._why)
-        except ModelError as error:
-            self._why = str(error)
+        except (TimeoutError, ModelError) as error:
+            late = f"the server at {self._server.url} gave no answer within {_FIRST_LOOK_S:.0f} s"
+            self._why = str(error) or late
             log.warning("nothing can be embedded yet: %s", self._why)
 
     async def embed_query(self, text: str) -> Vector:
@@ -158,13 +150,10 @@ class TeiEmbedder:
         identity = await self._identified()
         short = [_shortened(text, identity.info) for text in texts]
         vectors = np.empty((len(texts), identity.dimension), dtype=np.float32)
-        for alike in batches_of_like_length([len(text) for text in short]):
-            for start in range(0, len(alike), identity.info.max_client_batch_size):
-                rows = alike[start : start + identity.info.max_client_batch_size]
-                some = [short[row] for row in rows]
-                vectors[rows] = await retried(
-                    partial(self._embed, some, identity.dimension), _BUSY_PAUSES_S, if_silent=False
-                )
+        most = identity.info.max_client_batch_size
+        for rows in batches_of_like_length([len(text) for text in short], most_texts=most):
+            ask = partial(self._embed, [short[row] for row in rows], identity.dimension)
+            vectors[rows] = await retried(ask, _BUSY_PAUSES_S, if_silent=False)
         return vectors
 
     async def close(self) -> None:
@@ -182,9 +171,7 @@ class TeiEmbedder:
                 raise ModelError(f"{info.model_id} at {self._server.url} is a {info.task}: it does not embed")
             vectors = await self._embed(["the first embedding shows the dimension"], None)
             served = "\n".join(info.served)
-            self._identity = _Identity(
-                info=info, dimension=vectors.shape[1], sha256=hashlib.sha256(served.encode()).hexdigest()
-            )
+            self._identity = _Identity(info, vectors.shape[1], hashlib.sha256(served.encode()).hexdigest())
         return self._identity
 
     async def _embed(self, texts: list[str], dimension: int | None) -> Vectors:
@@ -207,13 +194,8 @@ class TeiReranker:
             raise ModelError(f"{info.model_id} at {self._server.url} embeds: it does not rerank")
         found: list[float] = []
         for start in range(0, len(texts), info.max_client_batch_size):
-            some = texts[start : start + info.max_client_batch_size]
-            body = {
-                "query": _shortened(query, info),
-                "texts": [_shortened(text, info) for text in some],
-                "raw_scores": False,
-                "truncate": True,
-            }
+            some = [_shortened(text, info) for text in texts[start : start + info.max_client_batch_size]]
+            body = {"query": _shortened(query, info), "texts": some, "raw_scores": False, "truncate": True}
             found.extend(_scores(await self._server.post("/rerank", body), len(some), self._server.url))
         return found
 
@@ -227,29 +209,31 @@ def _shortened(text: str, info: TeiInfo) -> str:
 
 def _vectors(answer: Any, count: int, dimension: int | None, url: str) -> Vectors:
     """The answer as unit vectors; ModelError unless it is `count` rows of `dimension` finite numbers."""
+    said = f"the server at {url} answered /embed with"
     try:
         vectors = np.asarray(answer, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise ModelError(f"the server at {url} answered /embed with what are not vectors") from error
-    wanted = vectors.shape[1:] if dimension is None else (dimension,)
-    if vectors.ndim != 2 or vectors.shape != (count, *wanted) or vectors.shape[1] == 0:
-        expected = (count, "n" if dimension is None else dimension)
-        raise ModelError(f"the server at {url} answered /embed with {vectors.shape} floats, expected {expected}")
+        raise ModelError(f"{said} what are not vectors") from error
+    if vectors.ndim != 2 or vectors.shape != (count, dimension or vectors.shape[1]) or not vectors.size:
+        raise ModelError(f"{said} {vectors.shape} floats, expected {(count, dimension or 'n')}")
     if not np.isfinite(vectors).all():
-        raise ModelError(f"the server at {url} answered /embed with numbers that are not finite")
+        raise ModelError(f"{said} numbers that are not finite")
     # Asked for at unit length already; servers that only speak like TEI may not know the word.
     return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
 
 
+class _Score(BaseModel):
+    index: int
+    score: float = Field(allow_inf_nan=False)
+
+
+_SCORES = TypeAdapter(list[_Score])
+
+
 def _scores(answer: Any, count: int, url: str) -> list[float]:
     """The scores in the order of the texts: the server gives them best first, each with its text's place."""
-    found: dict[int, float] = {}
-    for one in cast("list[Any]", answer) if isinstance(answer, list) else []:
-        match one:
-            case {"index": int() as index, "score": int() | float() as score} if abs(score) < _BEYOND_SCORES:
-                found[index] = min(max(float(score), 0.0), 1.0)
-            case _:
-                break
-    if sorted(found) != list(range(count)) or len(cast("list[Any]", answer)) != count:
-        raise ModelError(f"the server at {url} answered /rerank with what are not the scores of {count} texts")
-    return [found[index] for index in range(count)]
+    with suppress(ValidationError):
+        found = {one.index: min(max(one.score, 0.0), 1.0) for one in _SCORES.validate_python(answer, strict=True)}
+        if len(answer) == count and sorted(found) == list(range(count)):
+            return [found[index] for index in range(count)]
+    raise ModelError(f"the server at {url} answered /rerank with what are not the scores of {count} texts")

@@ -1,10 +1,9 @@
 """Token vectors of late interaction, projected to 96 numbers, stored with every memory.
 
-A model gives every token of a text a vector before it takes their mean. These are projected to 96 numbers and
-brought to unit length, so that their dot product is a cosine. The projection comes from the model alone: the main
-axes of what it makes of common words of its own vocabulary. So it is the same for every index by that model,
-whatever is in it: nothing is fitted to memories, kept beside them or out of step with them. The weight of a word in
-a question is how far down the vocabulary it stands, for vocabularies are ordered by how frequent their words are.
+A model gives every token of a text a vector before it takes their mean. These are projected to 96 numbers of unit
+length. The projection comes from the model alone: the main axes of what it makes of common words of its own
+vocabulary, so that nothing is fitted to memories. The weight of a word in a question is how far down the vocabulary
+it stands, for vocabularies are ordered by how frequent their words are.
 """
 
 from __future__ import annotations
@@ -12,10 +11,13 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 Vectors = npt.NDArray[np.float32]
 Tokens = npt.NDArray[np.float32]
@@ -27,7 +29,7 @@ MOST_QUERY_TOKENS = 32
 
 _COMMON_WORDS = 4_000
 _SENTENCES, _SENTENCE_WORDS = 64, 12
-# Of other ways to project or to weigh: raised when vectors of the old way cannot be compared with those of the new.
+# Raised when vectors of another way to project or to weigh cannot be compared with those of before.
 _WAY = 1
 # The prefixes by which some vocabularies mark the beginning of a word.
 _BEGINS = "▁Ġ"
@@ -75,29 +77,18 @@ def token_space_of(embedder: object) -> str:
     return embedder.token_space if isinstance(embedder, TokenVectors) else ""
 
 
-class Vocabulary(Protocol):
-    """The part of a tokenizer that gives its vocabulary."""
-
-    def get_vocab_size(self) -> int: ...
-    def id_to_token(self, id: int) -> str | None: ...
-
-
 class TokenSpace:
     """Converts the tokens of one model's texts to small vectors."""
 
     def __init__(
-        self,
-        vocabulary: Vocabulary,
-        encode: Callable[[Sequence[str]], tuple[Vectors, Sequence[TokenStates]]],
-        *,
-        width: int = WIDTH,
+        self, vocabulary: Tokenizer, encode: Callable[[Sequence[str]], tuple[Vectors, Sequence[TokenStates]]]
     ) -> None:
         """Runs the model once over some words: about 0.3 s. `encode` gives vectors and states of texts."""
         words = [vocabulary.id_to_token(number) or "" for number in range(vocabulary.get_vocab_size())]
         self._counts = np.array([_is_word(word) for word in words], dtype=np.bool_)
         self._weights = _weights(words)
         found = [self._counted(one) for one in encode(_sentences(words))[1]]
-        self._projection = _main_axes(np.concatenate([states for _, states in found]), width)
+        self._projection = _main_axes(np.concatenate([states for _, states in found]))
         self.width = int(self._projection.shape[1])
         self.name = f"vocabulary-{self.width}-{_WAY}"
 
@@ -163,15 +154,13 @@ def _sentences(words: Sequence[str]) -> list[str]:
     return [" ".join(mixed[start : start + _SENTENCE_WORDS]) for start in starts] or ["a word"]
 
 
-def _main_axes(states: Vectors, width: int) -> Vectors:
-    """The directions in which the unit vectors differ from zero most, shape (dimension, at most width).
-
-    Either sign of an axis would do: the one is taken that every machine takes.
-    """
+def _main_axes(states: Vectors) -> Vectors:
+    """The directions in which the unit vectors differ from zero most, shape (dimension, at most WIDTH)."""
     exact = states.astype(np.float64)
     exact /= np.maximum(np.linalg.norm(exact, axis=1), 1e-12)[:, None]
     _, axes = np.linalg.eigh(exact.T @ exact)
-    axes = axes[:, ::-1][:, :width]
+    axes = axes[:, ::-1][:, :WIDTH]
+    # Either sign of an axis would do: the one is taken that every machine takes.
     largest = np.abs(axes).argmax(axis=0)
     axes *= np.sign(axes[largest, np.arange(axes.shape[1])])
     return np.ascontiguousarray(axes, dtype=np.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import tiktoken
 
@@ -27,9 +27,8 @@ _NOT_ALONE = 1 << 48
 class _WordTokens(dict[str, int]):
     """The tokens of each word with the space before it; `_NOT_ALONE` where they depend on what is around it.
 
-    No token of cl100k_base reaches over a space into the next word, so a text's tokens are the sum of its words'. A
-    look at a dictionary takes a fifth of encoding's time, and unlike that does not hand the interpreter to another
-    thread. Where blanks of any other kind are, or two in a row, a token may take in several of them.
+    No token of cl100k_base reaches over a space into the next word, so a text's tokens are the sum of its words',
+    but for other blanks, or two in a row. A look at a dictionary takes a fifth of encoding's time.
     """
 
     def __init__(self, encoding: tiktoken.Encoding, before: str) -> None:
@@ -48,12 +47,11 @@ class _WordTokens(dict[str, int]):
 
 
 class TokenCounter:
-    """Counts and cuts tokens by cl100k_base. The first one in a process takes about 0.4 s to load.
+    """Counts and cuts tokens by cl100k_base, thread-safe. The first one in a process takes about 0.4 s to load.
 
     Special tokens in a text are plain text. NULs and lone surrogates count as U+FFFD. A text of more than 4,096
-    characters is counted in slices that end before a space where there is one, so that time stays linear; where
-    there is none, a slice's end may add a token. Counts are remembered by the hashes of texts, so that no text is
-    kept but single words of it. Thread-safe.
+    characters is counted in slices, so that time stays linear: where such a slice does not end before a space, it
+    may add a token. Counts are remembered by the hashes of texts: no text is kept but single words of it.
     """
 
     def __init__(self) -> None:
@@ -85,10 +83,6 @@ class TokenCounter:
         if len(text) <= _SLICE_CHARS:
             return len(self._encoding.encode_ordinary(text))
         return sum(len(self._encoding.encode_ordinary(part)) for part in _slices(text))
-
-    def counts(self, texts: Iterable[str]) -> list[int]:
-        """The tokens of each text, in order."""
-        return [self.count(text) for text in texts]
 
     def trim(self, text: str, max_tokens: int) -> str:
         """The longest beginning of at most `max_tokens` tokens, moved back to the end of a word if one is near.
@@ -132,8 +126,6 @@ def _word_end(text: str, end: int) -> int:
     """The end of the last whole word before `end`, or `end` itself if none is near."""
     if end == 0 or text[end].isspace() or text[end - 1].isspace():
         return end
-    nearest = max(0, end - _LONGEST_WORD)
-    for position in range(end - 1, nearest, -1):
-        if text[position].isspace():
-            return position if text[:position].strip() else end
-    return end
+    spaces = (place for place in range(end - 1, max(0, end - _LONGEST_WORD), -1) if text[place].isspace())
+    place = next(spaces, end)
+    return place if text[:place].strip() else end

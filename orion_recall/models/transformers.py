@@ -9,9 +9,9 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,20 +29,14 @@ NO_LIBRARY = f"models of sentence-transformers need the library: {install_hint('
 
 
 def library() -> Any:
-    """The module `sentence_transformers`, which ships few types; ModelError when it is not installed."""
+    """The module `sentence_transformers`; ModelError when it is not installed."""
     try:
         return importlib.import_module("sentence_transformers")
     except ImportError as error:
         raise ModelError(f"{NO_LIBRARY} ({error})") from error
 
 
-def model_id(name: str) -> str:
-    """The name that indexes keep: the model's without the default owner, or that of its folder."""
-    return Path(name).resolve().name if Path(name).is_dir() else name.removeprefix("sentence-transformers/")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Loaded:
+class _Loaded(NamedTuple):
     """The loaded model; it reads at most `most_chars` characters of a text."""
 
     model: Any
@@ -58,14 +52,14 @@ class TransformersEmbedder:
     model's own prompt for queries or documents, where it has one. On a GPU where the library finds one.
     """
 
-    def __init__(self, name: str, *, max_batch: int = 8, cache_size: int = 2048) -> None:
-        self._given, self._name = name, model_id(name)
+    def __init__(self, name: str) -> None:
+        self._given, folder = name, Path(name)
+        # The name that indexes keep: the model's without the default owner, or that of its folder.
+        self._name = folder.resolve().name if folder.is_dir() else name.removeprefix("sentence-transformers/")
         self._loaded: _Loaded | None = None
         self._turn = threading.Lock()
-        self._queries = QueryBatcher(self._encode_queries, max_batch=max_batch, cache_size=cache_size)
-        self._documents = ThreadPoolExecutor(
-            1, thread_name_prefix="embed-document", initializer=lower_thread_priority
-        )
+        self._queries = QueryBatcher(self._encode_queries)
+        self._documents = ThreadPoolExecutor(1, "embed-document", lower_thread_priority)
 
     @property
     def name(self) -> str:
@@ -90,13 +84,12 @@ class TransformersEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         loaded, loop = self._ready(), asyncio.get_running_loop()
+        encode = partial(run_after_recalls, partial(self._unit, loaded.model.encode_document))
         short = [storable(text[: loaded.most_chars]) for text in texts]
         vectors = np.empty((len(texts), loaded.dimension), dtype=np.float32)
         for rows in batches_of_like_length([len(text) for text in short]):
-            some = [short[row] for row in rows]
-            job = loop.run_in_executor(self._documents, run_after_recalls, self._encode_documents, some)
             try:
-                vectors[rows] = await job
+                vectors[rows] = await loop.run_in_executor(self._documents, encode, [short[row] for row in rows])
             except (RuntimeError, ValueError) as error:
                 raise ModelError(f"{len(rows)} texts could not be embedded: {error}") from error
         return vectors
@@ -113,19 +106,11 @@ class TransformersEmbedder:
     def _load(self) -> _Loaded:
         model = library().SentenceTransformer(self._given)
         first = model.encode_document(["the first run allocates"], show_progress_bar=False)
-        tokens = int(model.max_seq_length or _MOST_CHARS)
-        return _Loaded(
-            model=model,
-            dimension=int(first.shape[1]),
-            sha256=_fingerprint(model),
-            most_chars=min(tokens * _CHARS_A_TOKEN, _MOST_CHARS),
-        )
+        most_chars = min(int(model.max_seq_length or _MOST_CHARS) * _CHARS_A_TOKEN, _MOST_CHARS)
+        return _Loaded(model, int(first.shape[1]), _fingerprint(model), most_chars)
 
     def _encode_queries(self, texts: list[str]) -> list[Vector]:
         return separate(self._unit(self._ready().model.encode_query, texts))
-
-    def _encode_documents(self, texts: list[str]) -> Vectors:
-        return self._unit(self._ready().model.encode_document, texts)
 
     def _unit(self, encode: Any, texts: list[str]) -> Vectors:
         with self._turn:
@@ -134,10 +119,7 @@ class TransformersEmbedder:
 
 
 def _fingerprint(model: Any) -> str:
-    """sha256 over the weights in the order of their names, the kinds of the layers, the pooling and the prompts.
-
-    Not over files: which of them there are depends on where the model came from.
-    """
+    """sha256 over weights, kinds of layers, pooling and prompts; not over files, which depend on their origin."""
     as_bytes = importlib.import_module("torch").uint8
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
@@ -177,14 +159,9 @@ class CrossEncoderReranker:
         """The sigmoid of the logit of each pair. A caller that is cancelled leaves the thread free soon after."""
         if self._model is None:
             raise ModelError(f"the reranker {self._name} is not loaded yet")
-        abandoned = threading.Event()
-        job = asyncio.get_running_loop().run_in_executor(
-            self._thread,
-            self._score,
-            storable(query[:_MOST_CHARS_OF_A_PAIR]),
-            [storable(text[:_MOST_CHARS_OF_A_PAIR]) for text in texts],
-            abandoned,
-        )
+        abandoned, loop = threading.Event(), asyncio.get_running_loop()
+        asked, *short = (storable(text[:_MOST_CHARS_OF_A_PAIR]) for text in (query, *texts))
+        job = loop.run_in_executor(self._thread, self._score, asked, short, abandoned)
         try:
             return await job
         except (RuntimeError, ValueError) as error:
@@ -209,9 +186,8 @@ class CrossEncoderReranker:
         for start in range(0, len(texts), _PAIRS_AT_ONCE):
             if abandoned.is_set():
                 raise ModelError("the caller was cancelled: these scores are not needed any more")
-            logits.append(
-                self._predict(self._model, [(query, text) for text in texts[start : start + _PAIRS_AT_ONCE]])
-            )
+            pairs = [(query, text) for text in texts[start : start + _PAIRS_AT_ONCE]]
+            logits.append(self._predict(self._model, pairs))
         return [sigmoid(float(logit)) for part in logits for logit in part]
 
     def _predict(self, model: Any, pairs: list[tuple[str, str]]) -> Vectors:

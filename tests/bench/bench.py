@@ -34,8 +34,9 @@ from rich.text import Text
 
 from orion_recall.cli.output import table
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.models.embedder import Encoder
 from orion_recall.models.int8 import Int8Encoder
-from orion_recall.models.onnx_encoder import Encoder, find_weights
+from orion_recall.models.onnx_encoder import find_weights
 from orion_recall.postgres.pool import close_connection, open_connection
 from orion_recall.settings import Settings
 from tests.bench.background import Waited, settled

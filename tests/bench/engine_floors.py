@@ -26,7 +26,8 @@ from orion_recall.index.embedded.shard import sparse_vectors
 from orion_recall.index.embedded.token_column import TokenColumn
 from orion_recall.index.requests import Search, scope_filter
 from orion_recall.interfaces import OwnGraph
-from orion_recall.models.onnx_encoder import Encoder, prepared
+from orion_recall.models.embedder import Encoder
+from orion_recall.models.onnx_encoder import prepared
 from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens, TokenVectors
 from orion_recall.postgres.pool import close_connection, open_connection

@@ -41,20 +41,10 @@ def settings_for(
     engines: EmbeddedEngines, database: str, qdrant: QdrantStandIn, folder: Path, prefix: str, **changes: Any
 ) -> Settings:
     return Settings.read(
-        **{
-            "redis_url": engines.redis_url,
-            "postgres_dsn": database,
-            "qdrant_url": qdrant.url,
-            "qdrant_api_key": "hunter2",
-            "data_dir": folder,
-            "prefix": prefix,
-            "refresh_ms": 50,
-            "claim_idle_ms": 500,
-            "reply_ttl_s": 60,
-            "deadline_ms": int(DEADLINE_S * 1000),
-        }
-        | changes
-    )
+        redis_url=engines.redis_url, postgres_dsn=database, qdrant_url=qdrant.url, qdrant_api_key="hunter2",
+        data_dir=folder, prefix=prefix, refresh_ms=50, claim_idle_ms=500, reply_ttl_s=60,
+        deadline_ms=int(DEADLINE_S * 1000), **changes,
+    )  # fmt: skip
 
 
 @asynccontextmanager
@@ -128,15 +118,12 @@ async def test_a_service_with_a_qdrant_server_stores_recalls_and_outlives_it(
             assert decision["selected_ids"][0] == "m-work"
         qdrant.thaw()
         await until(well, "everything is well again")
-        await until(_no_more_tasks_than(before + 3), "what waited has ended")
+
+        async def few() -> bool:
+            return len(asyncio.all_tasks()) <= before + 3
+
+        await until(few, "what waited has ended")
         await executor.close()
-
-
-def _no_more_tasks_than(number: int) -> Any:
-    async def few() -> bool:
-        return len(asyncio.all_tasks()) <= number
-
-    return few
 
 
 async def test_a_service_starts_without_its_qdrant_server_and_finds_it_later(

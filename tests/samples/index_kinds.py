@@ -13,8 +13,11 @@ from qdrant_client import AsyncQdrantClient
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
+from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.values import Scope
+from tests.samples.source_samples import OURS, TENANT, HashingEmbedder, key
 from tests.stand_ins import quick_qdrant
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
@@ -59,3 +62,16 @@ class IndexPlace:
             return QdrantServer.at(self._stand_in.url)
         key = os.environ.get("ORION_TEST_QDRANT_API_KEY")
         return QdrantServer.at(os.environ["ORION_TEST_QDRANT_URL"], api_key=key)
+
+
+async def snapshot(index: MemoryIndex) -> object:
+    """What an index of the sample memories answers."""
+    scope = Scope(tenant=TENANT)
+    vector = (await HashingEmbedder().embed_query("harbour crane")).tolist()
+    return (
+        await index.search_dense(vector, scope, 10, -1.0),
+        await index.search_sparse(SparseEncoder().encode_query("harbour crane"), scope, 10),
+        await index.fetch([key(one.id) for one in OURS]),
+        await index.find_entities("harbour crane fjord labs", TENANT, 10),
+        index.position,
+    )

@@ -16,7 +16,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 from qdrant_client import QdrantClient
@@ -26,6 +26,7 @@ from tests.stand_ins import quick_qdrant
 
 _COLLECTION = re.compile(r"/collections/(?P<name>[^/?]+)(?P<rest>/[^?]*)?")
 Body = bytes
+M = TypeVar("M", bound=BaseModel)
 
 
 class Stand:
@@ -35,18 +36,23 @@ class Stand:
         quick_qdrant.install()
         self._client, self._lock = QdrantClient(":memory:"), threading.Lock()
         self._indexes: dict[str, dict[str, Any]] = {}
+        client = self._client
         self._calls: dict[tuple[str, str], Callable[[str, Body], Any]] = {
-            ("GET", "/exists"): lambda name, _: {"exists": self._client.collection_exists(name)},
+            ("GET", "/exists"): lambda name, _: {"exists": client.collection_exists(name)},
             ("GET", ""): self._info,
             ("PUT", ""): self._create,
-            ("DELETE", ""): lambda name, _: self._client.delete_collection(name),
+            ("DELETE", ""): lambda name, _: client.delete_collection(name),
             ("PUT", "/index"): self._index,
-            ("PUT", "/points"): self._upsert,
+            ("PUT", "/points"): lambda name, body: _done(client.upsert(name, _read(qm.PointsList, body).points)),
             ("POST", "/points"): self._retrieve,
-            ("POST", "/points/query/batch"): self._query,
-            ("POST", "/points/query"): self._query_one,
-            ("POST", "/points/delete"): self._delete,
-            ("POST", "/points/count"): self._count,
+            ("POST", "/points/query/batch"): lambda name, body: client.query_batch_points(
+                name, _read(qm.QueryRequestBatch, body).searches
+            ),
+            ("POST", "/points/query"): lambda name, body: client.query_batch_points(
+                name, [_read(qm.QueryRequest, body)]
+            )[0],
+            ("POST", "/points/delete"): lambda name, body: _done(client.delete(name, _read(qm.PointIdsList, body))),
+            ("POST", "/points/count"): lambda name, body: client.count(name, _read(qm.CountRequest, body).filter),
             ("POST", "/points/scroll"): self._scroll,
             ("POST", "/facet"): self._facet,
         }
@@ -69,7 +75,7 @@ class Stand:
             except ValueError as error:
                 status = 409 if "already exists" in str(error) else 400
                 return status, _refusal(f"Wrong input: {error}")
-        return 200, {"result": result, "status": "ok", "time": 0.0}
+        return 200, {"result": _plain(result), "status": "ok", "time": 0.0}
 
     def _info(self, name: str, _: Body) -> Any:
         # The local mode has no payload indexes; the server tells which there are.
@@ -77,61 +83,44 @@ class Stand:
         return _plain(self._client.get_collection(name)) | {"payload_schema": fields}
 
     def _create(self, name: str, body: Body) -> Any:
-        wanted = qm.CreateCollection.model_validate_json(body)
+        wanted = _read(qm.CreateCollection, body)
         self._indexes.pop(name, None)
         return self._client.create_collection(
             name, vectors_config=wanted.vectors, sparse_vectors_config=wanted.sparse_vectors
         )
 
     def _index(self, name: str, body: Body) -> Any:
-        wanted = qm.CreateFieldIndex.model_validate_json(body)
+        wanted = _read(qm.CreateFieldIndex, body)
         self._indexes.setdefault(name, {})[wanted.field_name] = wanted.field_schema
-        return _DONE
-
-    def _upsert(self, name: str, body: Body) -> Any:
-        self._client.upsert(name, qm.PointsList.model_validate_json(body).points)
-        return _DONE
+        return _done(wanted)
 
     def _retrieve(self, name: str, body: Body) -> Any:
-        wanted = qm.PointRequest.model_validate_json(body)
+        wanted = _read(qm.PointRequest, body)
         vectors = wanted.with_vector or False
         payload = True if wanted.with_payload is None else wanted.with_payload
-        return _plain(self._client.retrieve(name, wanted.ids, with_payload=payload, with_vectors=vectors))
-
-    def _delete(self, name: str, body: Body) -> Any:
-        self._client.delete(name, qm.PointIdsList.model_validate_json(body))
-        return _DONE
-
-    def _count(self, name: str, body: Body) -> Any:
-        return _plain(self._client.count(name, qm.CountRequest.model_validate_json(body or b"{}").filter))
-
-    def _query(self, name: str, body: Body) -> Any:
-        wanted = qm.QueryRequestBatch.model_validate_json(body)
-        return _plain(self._client.query_batch_points(name, wanted.searches))
-
-    def _query_one(self, name: str, body: Body) -> Any:
-        return _plain(self._client.query_batch_points(name, [qm.QueryRequest.model_validate_json(body)])[0])
+        return self._client.retrieve(name, wanted.ids, with_payload=payload, with_vectors=vectors)
 
     def _scroll(self, name: str, body: Body) -> Any:
-        wanted = qm.ScrollRequest.model_validate_json(body)
+        wanted = _read(qm.ScrollRequest, body)
+        limit, offset, order = wanted.limit or 10, wanted.offset, wanted.order_by
         points, after = self._client.scroll(
-            name,
-            wanted.filter,
-            limit=wanted.limit or 10,
-            offset=wanted.offset,
-            with_payload=True,
-            order_by=wanted.order_by,
+            name, wanted.filter, limit=limit, offset=offset, with_payload=True, order_by=order
         )
         return {"points": _plain(points), "next_page_offset": after}
 
     def _facet(self, name: str, body: Body) -> Any:
-        wanted = qm.FacetRequest.model_validate_json(body)
-        return _plain(
-            self._client.facet(name, wanted.key, facet_filter=wanted.filter, limit=wanted.limit or 10, exact=True)
+        wanted = _read(qm.FacetRequest, body)
+        return self._client.facet(
+            name, wanted.key, facet_filter=wanted.filter, limit=wanted.limit or 10, exact=True
         )
 
 
-_DONE = {"operation_id": 0, "status": "completed"}
+def _read(model: type[M], body: Body) -> M:
+    return model.model_validate_json(body or b"{}")
+
+
+def _done(_: object) -> dict[str, Any]:
+    return {"operation_id": 0, "status": "completed"}
 
 
 def _refusal(words: str) -> Any:
@@ -141,7 +130,7 @@ def _refusal(words: str) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
-    return [_plain(one) for one in value]
+    return [_plain(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 class _Handler(BaseHTTPRequestHandler):

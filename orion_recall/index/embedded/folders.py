@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 from orion_recall.engines.lock import LOCK_NAME, FolderLock
@@ -23,6 +24,7 @@ from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 
 CURRENT, BUILDS, _BEGUN, _COMPLETE = "current", "builds", "begun", "complete"
+METADATA_FILE = "index.json"
 
 
 def live_place(folder: Path) -> Path:
@@ -40,12 +42,9 @@ def live_place(folder: Path) -> Path:
 
 
 def build_place(folder: Path, mine: IndexMetadata) -> Path:
-    """Where an index of that metadata is built: the same place every time, so that a run that was stopped goes on.
-
-    By model, space of the tokens' vectors and weights of keywords; not by position.
-    """
-    further = filter(None, (mine.tokens, mine.keywords))
-    what = "\n".join((mine.model, str(mine.dimension), mine.weights_sha256, *further))
+    """Where an index of that metadata, but for its position, is built: a run that was stopped goes on there."""
+    parts = mine.model, str(mine.dimension), mine.weights_sha256, *filter(None, (mine.tokens, mine.keywords))
+    what = "\n".join(parts)
     return free_place(folder, hashlib.sha256(what.encode()).hexdigest()[:16])
 
 
@@ -56,10 +55,7 @@ def free_place(folder: Path, name: str) -> Path:
 
 
 def begin(place: Path) -> None:
-    """Makes the place ready to be built in: what a run has left there that was stopped stays, all else goes.
-
-    That could be what was live before and was not deleted in time. EngineError when another is building there.
-    """
+    """Readies the place; what a stopped run has left there stays, all else goes. EngineError: another builds."""
     with FolderLock.acquire(place, what="what is being built in", hint="or wait until it is done"):
         if (place / _BEGUN).exists():
             return
@@ -77,7 +73,7 @@ def is_complete(place: Path) -> bool:
 
 
 def mark_complete(place: Path) -> None:
-    """From now on the build may take the live one's place. It must be closed: everything of it is on disk."""
+    """From now on the build may take the live one's place. It must be closed, so that all of it is on disk."""
     (place / _COMPLETE).touch()
 
 
@@ -100,11 +96,10 @@ def swap(folder: Path, place: Path) -> None:
 def clear_builds(folder: Path) -> tuple[int, list[str]]:
     """Deletes builds that are not live: how many, and the names of those that another process builds now."""
     live, gone, held = live_place(folder), 0, list[str]()
-    for place in sorted((folder / BUILDS).iterdir()) if (folder / BUILDS).is_dir() else ():
-        if place == live or not place.is_dir():
+    for place in sorted((folder / BUILDS).glob("*/")):
+        if place == live:
             continue
-        lock = FolderLock.try_acquire(place)
-        if lock is None:
+        if (lock := FolderLock.try_acquire(place)) is None:
             held.append(place.name)
             continue
         with lock:
@@ -119,9 +114,6 @@ def tidy(folder: Path, place: Path) -> None:
         (folder / "index.json").unlink(missing_ok=True)
         for name in ("shard", "tokens", "store"):
             shutil.rmtree(folder / name, ignore_errors=True)
-
-
-METADATA_FILE = "index.json"
 
 
 def metadata_if_known(embedder: Embedder, sparse: SparseEncoder) -> IndexMetadata | None:
@@ -146,8 +138,7 @@ def read_metadata(place: Path, folder: Path) -> IndexMetadata:
     """The metadata in a folder; SourceError that says what to do about `folder` when it is unreadable."""
     file = place / METADATA_FILE
     try:
-        metadata = IndexMetadata(**json.loads(file.read_text("utf-8")))
-        metadata = metadata.at(int(metadata.position))
+        metadata = IndexMetadata.read(json.loads(file.read_text("utf-8")))
     except (ValueError, TypeError, OSError) as error:
         raise SourceError(f"{file} cannot be read ({error}): delete {folder} and it will be rebuilt") from error
     if metadata.format != FORMAT:
@@ -159,5 +150,5 @@ def write_metadata(place: Path, metadata: IndexMetadata) -> None:
     """Writes all of the metadata; after a crash the old one is whole."""
     file = place / METADATA_FILE
     temporary = file.with_suffix(".new")
-    temporary.write_text(json.dumps(metadata.values()), "utf-8")
+    temporary.write_text(json.dumps(asdict(metadata)), "utf-8")
     temporary.replace(file)

@@ -1,9 +1,7 @@
 """The embedded index: Qdrant Edge in this process, with dense and keyword vectors of every memory.
 
-One folder holds one shard and belongs to one process. The folder's `index.json` names the embedding model, its
-dimension and weights, and the position in the outbox. An index made with another model is refused, unless a build
-with the right one is complete: that one is swapped in (`folders`). Points are keyed by `text.normal.memory_key`, so
-that a rebuilt index is the same index.
+One folder holds one shard and belongs to one process. An index made with another model is refused, unless a build
+with the right one is complete: that one is swapped in (`folders`).
 """
 
 from __future__ import annotations
@@ -12,15 +10,16 @@ import asyncio
 import contextlib
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+
+import qdrant_edge as qe
 
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
 from orion_recall.errors import DiskShort, EngineError, SourceError
-from orion_recall.index.caches import FormerSpeaker, KeptViews, SpeakerCache, speaker_scope
-from orion_recall.index.embedded.engine import EdgeEngine
+from orion_recall.index.caches import KeptViews, SpeakerCache
 from orion_recall.index.embedded.folders import (
     build_place,
     clear_builds,
@@ -30,32 +29,30 @@ from orion_recall.index.embedded.folders import (
     swap,
 )
 from orion_recall.index.embedded.optimised_copy import optimise_apart, read_through
+from orion_recall.index.embedded.points import edge_filter, edge_requests
 from orion_recall.index.embedded.shard import LiveShard, ReplacedShard
-from orion_recall.index.engine_threads import EngineThreads, InThisThread, to_the_end, translated
+from orion_recall.index.engine_threads import EngineThreads, to_the_end, translated
 from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.passages import OF, in_parts, points_of
-from orion_recall.index.points import AS_HELD, HeldName, HeldPoint
+from orion_recall.index.points import AS_HELD, DENSE_VECTORS, HeldName, HeldPoint, IndexPoint
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
-from orion_recall.index.requests import Is, scope_filter
+from orion_recall.index.requests import Filter, Patience, Record, Scored, Search, scope_filter
+from orion_recall.index.texts import OF, in_parts, points_of
 from orion_recall.index.write_batch import (
     VectorPrefetch,
     WriteBatch,
     build_write_batch,
+    embedded,
     keys_of,
     name_keys_of,
-    names_to_embed,
-    texts_to_embed,
 )
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import Tokens
-from orion_recall.text.normal import memory_key
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Change, MemoryView, Scope
 
 log = logging.getLogger("orion_recall.sources")
 
-TITLES = "titles"
 # A flush holds Python's lock, the longer the more was written since the last one (some 10 ms for 1,000 points), so
 # it is neither frequent nor large. What a crash loses comes again from the outbox.
 _SAVE_AFTER_S = 10.0
@@ -65,34 +62,103 @@ _SAVE_AFTER_POINTS = 500
 _AFTER, _AFTER_SHARE, _AFTER_MOST = 5000, 0.5, 100_000
 
 
+class EdgeEngine:
+    """The live shard by way of `threads`. Searches run during writes.
+
+    The shard is asked for at every call: an optimised copy may replace the live one at every await.
+    """
+
+    def __init__(self, live: LiveShard, threads: EngineThreads) -> None:
+        self._live, self.threads = live, threads
+
+    async def search(self, requests: Sequence[Search], patience: Patience = "full") -> Sequence[Sequence[Scored]]:
+        shard, rarity = self._live.checked(), self._live.rarity
+        if any(one.using in DENSE_VECTORS for one in requests):
+            self._live.refuse_another_model()
+
+        def found() -> Sequence[Sequence[Scored]]:
+            tenants = self._live.tenants()
+            points = shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, requests, rarity, tenants)))
+            if tenants is not None and self._live.tenants() != tenants:  # another tenant's came while it searched
+                points = shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, requests, rarity)))
+            return points
+
+        return await self.threads.run(found)
+
+    async def retrieve(
+        self,
+        keys: Sequence[int],
+        payload: bool | Sequence[str],
+        vectors: Sequence[str] = (),
+        patience: Patience = "full",
+    ) -> Sequence[Record]:
+        shard = self._live.checked()
+        with_payload = payload if isinstance(payload, bool) else list(payload)
+        return await self.threads.run(lambda: shard.retrieve(list(keys), with_payload, list(vectors) or False))
+
+    async def scroll(
+        self,
+        where: Filter,
+        limit: int,
+        payload: Sequence[str] = (),
+        *,
+        offset: Any = None,
+        newest_first: bool | None = None,
+        patience: Patience = "full",
+    ) -> tuple[Sequence[Record], Any]:
+        shard, order = self._live.checked(), None
+        if newest_first is not None:
+            order = qe.OrderBy("ts", qe.Direction.Desc if newest_first else qe.Direction.Asc)
+        request = qe.ScrollRequest(
+            filter=edge_filter(where),
+            limit=limit,
+            offset=offset,
+            with_payload=list(payload) or False,
+            with_vector=False,
+            order_by=order,
+        )
+        return await self.threads.run(lambda: shard.scroll(request))
+
+    async def speakers(self, where: Filter) -> frozenset[str]:
+        """At most 1000 of each segment."""
+        # Not exact: the names are the same, and to count the memories of each takes five to twenty times the CPU.
+        shard, request = self._live.checked(), qe.FacetRequest("speaker", 1000, False, edge_filter(where))
+        return await self.threads.run(lambda: frozenset(str(hit.value) for hit in shard.facet(request).hits))
+
+    async def delete(self, keys: Sequence[int]) -> None:
+        await self.threads.run(lambda: self._live.delete(keys))
+
+    async def upsert(self, points: Sequence[IndexPoint]) -> None:
+        await self.threads.run(lambda: self._live.upsert(points))
+
+
 class EdgeOptimiser:
     """Optimises one index; `retire` is called with the shard that the optimised copy replaced."""
 
     def __init__(
-        self,
-        folder: Path,
-        live: LiveShard,
-        writer: EngineThreads,
-        retire: Callable[[ReplacedShard], Awaitable[None]],
+        self, live: LiveShard, writer: EngineThreads, retire: Callable[[ReplacedShard], Awaitable[None]]
     ) -> None:
-        self._folder, self._live, self._writer, self._retire = folder, live, writer, retire
-        self._written = 0
+        self._live, self._writer, self._retire = live, writer, retire
+        self.written = 0
+        """Points written or deleted that are not optimised, nor about to be."""
         self._running: asyncio.Task[None] | None = None
 
     def note(self, written: int) -> None:
         """Counts points written or deleted; starts optimising when they are enough."""
-        self._written += written
-        if self._written >= _AFTER and self._written >= min(_AFTER_SHARE * self._live.count, _AFTER_MOST):
-            self._begin()
-
-    def reset(self) -> None:
-        """All that was written is optimised, or is about to be."""
-        self._written = 0
+        self.written += written
+        if self.written < _AFTER:
+            return
+        if self.written < min(_AFTER_SHARE * self._live.checked().info().points_count, _AFTER_MOST):
+            return
+        if self._running is None or self._running.done():
+            self.written = 0  # a failure is tried again after as many
+            self._running = asyncio.create_task(self._renew())
+            self._running.add_done_callback(_log_failure)
 
     async def write_anew(self) -> None:
         """Writes the index anew, without the bytes of deleted points; searches and writes go on meanwhile."""
         await self.end()
-        self.reset()
+        self.written = 0
         await self._renew(anew=True)
 
     async def end(self) -> None:
@@ -101,14 +167,8 @@ class EdgeOptimiser:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
 
-    def _begin(self) -> None:
-        if self._running is None or self._running.done():
-            self.reset()  # a failure is tried again after as many
-            self._running = asyncio.create_task(self._renew())
-            self._running.add_done_callback(_log_failure)
-
     async def _renew(self, *, anew: bool = False) -> None:
-        place = free_place(self._folder, "optimised")
+        place = free_place(self._live.folder, "optimised")
         lock = FolderLock.acquire(place, what="the copy that is optimised", hint="or wait until it is done")
         try:
             copy = await to_the_end(self._writer.run(lambda: self._live.copy_to(place)))
@@ -128,7 +188,7 @@ class EdgeOptimiser:
         await self._retire(replaced)
 
     async def _discard(self, place: Path, lock: FolderLock) -> None:
-        self._live.discard_copy()
+        self._live.write_log = None
         lock.release()
         # As large as the index: not on the loop.
         await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
@@ -155,18 +215,18 @@ class EdgeIndex(IndexReads):
         self, folder: Path, embedder: Embedder, sparse: SparseEncoder, *, room: DiskSpace | None = None
     ) -> None:
         self._live = LiveShard(folder, embedder, sparse, room)
-        self._readers = EdgeEngine(self._live, InThisThread("the index"))
+        self._readers = EdgeEngine(self._live, EngineThreads("the index", 0))
         super().__init__(self._readers, embedder, sparse)
         self.folder, self.room = folder, room
         self._speakers, self._views = SpeakerCache(), KeptViews()
         # Why late interaction cannot be asked for, of an index with these tokens: its embedder stays the same.
-        self._without_tokens: tuple[str | None, str | None] = None, None
+        self._without_tokens: tuple[str, str | None] | None = None
         self._writer = EngineThreads("the index", 1, name="index-write")
         self._written = EdgeEngine(self._live, self._writer)
         self._prefetch = VectorPrefetch(embedder)
         self._saving: asyncio.Task[None] | None = None
         self._unsaved_points = 0
-        self._optimiser = EdgeOptimiser(folder, self._live, self._writer, self._retire)
+        self._optimiser = EdgeOptimiser(self._live, self._writer, self._retire)
         self._lock: FolderLock | None = None
 
     async def open(self) -> None:
@@ -191,10 +251,9 @@ class EdgeIndex(IndexReads):
         if self._saving is not None:
             self._saving.cancel()
             await asyncio.gather(self._saving, return_exceptions=True)
-        with contextlib.suppress(SourceError):
-            await self.save()
-        with contextlib.suppress(SourceError):
-            await self._writer.run(self._live.close)
+        for step in (self._live.save, self._live.close):
+            with contextlib.suppress(SourceError):
+                await self._writer.run(step)
         try:
             await self._writer.close()
         finally:
@@ -204,19 +263,15 @@ class EdgeIndex(IndexReads):
                 self._lock = None
 
     @property
-    def metadata(self) -> IndexMetadata | None:
-        return self._live.metadata
-
-    @property
     def position(self) -> int:
-        return self.metadata.position if self.metadata is not None else 0
+        return metadata.position if (metadata := self._live.metadata) is not None else 0
 
     @property
     def database_identity(self) -> str | None:
         return self._live.database_identity
 
     def expect(self, identity: str) -> None:
-        self._live.expect(identity)
+        self._live.expected_identity = identity
 
     async def check(self) -> None:
         self._live.check_identity()
@@ -231,19 +286,15 @@ class EdgeIndex(IndexReads):
         """Points in the shard: memories and entities."""
         return self._live.checked().info().points_count
 
-    def has_values(self, field: str) -> bool:
-        """Whether any memory has a value in the indexed field, of whatever tenant."""
-        return self._live.has_values(field)
-
     def may_have_passages(self) -> bool:
-        return self.has_values(OF)
+        return self._live.has_values(OF)
 
     async def has_passages(self, tenant: str) -> bool:
-        return self.has_values(OF)
+        return self._live.has_values(OF)
 
     async def has_titles(self, tenant: str) -> bool:
         """Whether any memory has a title, of whatever tenant."""
-        return self.has_values(TITLES)
+        return self._live.has_values("titles")
 
     async def nearest_passages(
         self, vector: Sequence[float], tenant: str, keys: Sequence[int]
@@ -255,11 +306,10 @@ class EdgeIndex(IndexReads):
         self._live.refuse_another_model()
         metadata = self._live.metadata
         assert metadata is not None  # an open shard has some
-        asked_of, why = self._without_tokens
-        if asked_of != metadata.tokens:
+        if (known := self._without_tokens) is None or known[0] != metadata.tokens:
             why = metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse))
-            self._without_tokens = metadata.tokens, why
-        return why
+            known = self._without_tokens = metadata.tokens, why
+        return known[1]
 
     async def max_sim(
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
@@ -277,69 +327,40 @@ class EdgeIndex(IndexReads):
 
     async def speakers(self, scope: Scope) -> frozenset[str]:
         self._live.checked()
-        return await self._speakers.names(speaker_scope(scope), self.speakers_in)
-
-    async def speakers_in(self, scope: Scope, among: Collection[str] | None) -> frozenset[str]:
-        """As `speakers`, read from the shard: all of the `speaker_scope`, or those among some names."""
-        where = scope_filter(scope)
-        if among is None:
-            return await self._readers.speakers(where)
-        found: list[str] = []
-        for name in among:
-            records, _ = await self._readers.scroll(where._replace(must=[*where.must, Is("speaker", name)]), 1)
-            found += [name] if records else []
-        return frozenset(found)
+        return await self._speakers.names(scope, lambda known: self._readers.speakers(scope_filter(known)))
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         changes = (await in_parts(changes))[0]
-        held, names = await self._held_before(changes)
-        await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
-        await self._prefetch.of_names(names_to_embed(changes, names))
+        await embedded(changes, *await self._held_before(changes), self._prefetch)
 
     async def apply(self, changes: Sequence[Change]) -> None:
-        await self.applied(changes)
-
-    async def applied(self, changes: Sequence[Change]) -> frozenset[FormerSpeaker]:
-        """As `apply`; who spoke what was changed or deleted by that."""
         if not changes:
-            return frozenset()
-        former = frozenset[FormerSpeaker]()
+            return
+        former = set[tuple[str, str]]()
         with self._views.written(keys_of(changes)), self._speakers.written():
             for part in await in_parts(changes):
                 former |= await self._apply(part)
         self._speakers.note(changes, former)
-        return former
 
-    async def _apply(self, changes: Sequence[Change]) -> frozenset[FormerSpeaker]:
+    async def _apply(self, changes: Sequence[Change]) -> set[tuple[str, str]]:
+        """Tenant and speaker of what was changed or deleted."""
         await self._check_room()  # before texts are embedded in vain
         held, names = await self._held_before(changes)
-        batch = await build_write_batch(
-            changes, held, self._prefetch, self.sparse, names=names, with_tokens=self._writes_tokens()
-        )
+        batch = await build_write_batch(changes, held, self._prefetch, self.sparse, names)
         if self._live.metadata is None:  # an embedding server may not have told its model before its first answer
             mine = IndexMetadata.of(self.embedder, self.sparse)
             await self._writer.run(lambda: self._live.make(mine))
         self._live.refuse_another_model()
         await self._write(batch, changes[-1].position)
         self._optimiser.note(len(batch.points) + len(batch.gone))
-        versions = {
-            memory_key(change.memory.tenant, change.memory.id): change.memory.version
-            for change in changes
-            if change.memory.is_live
-        }
+        versions = {point.key: point.payload.get("version") for point in batch.points}
         return _speakers_of(one for key, one in held.items() if one.version != versions.get(key))
 
     async def remove(self, keys: Sequence[int]) -> None:
-        await self.removed(keys)
-
-    async def removed(self, keys: Sequence[int]) -> frozenset[FormerSpeaker]:
-        """As `remove`; who spoke them."""
         with self._views.written(keys), self._speakers.written():
             held = await held_points(self._written, keys, with_tokens=False)
             await self._write(removal(keys, held), self.position)
-        former = _speakers_of(held.values())
-        self._speakers.note((), former)
-        return former
+        self._speakers.note((), _speakers_of(held.values()))
 
     async def save(self) -> None:
         self._unsaved_points = 0
@@ -349,7 +370,10 @@ class EdgeIndex(IndexReads):
         self, changes: Sequence[Change]
     ) -> tuple[Mapping[int, HeldPoint], Mapping[int, HeldName]]:
         """What the shard holds of the changes' memories and of the entities they name."""
-        if (metadata := self._live.metadata) is None:
+        mine, metadata = metadata_if_known(self.embedder, self.sparse), self._live.metadata
+        # In a new index when the embedder gives them, else as before.
+        self._prefetch.with_tokens = mine is not None and (metadata or mine).without_tokens(mine) is None
+        if metadata is None:
             return {}, {}
         held = await held_points(self._written, keys_of(changes), with_tokens=False)
         if metadata.tokens and (column := self._live.tokens) is not None:
@@ -357,22 +381,13 @@ class EdgeIndex(IndexReads):
         return held, await held_names(self._written, name_keys_of(changes))
 
     async def _write(self, batch: WriteBatch, position: int) -> None:
-        await write(self._written, batch, has_passages=self.has_values(OF))
+        await write(self._written, batch, has_passages=self._live.has_values(OF))
         self._live.advance(position)
         self._unsaved_points += len(batch.points) + len(batch.gone)
         if self._unsaved_points >= _SAVE_AFTER_POINTS:
             await self._save_or_warn()
         if not self._live.is_saved and (self._saving is None or self._saving.done()):
             self._saving = asyncio.create_task(self._save_later())
-
-    def _writes_tokens(self) -> bool:
-        """Whether token vectors are written: in a new index when the embedder gives them, else as before."""
-        mine = metadata_if_known(self.embedder, self.sparse)
-        metadata = mine if self._live.metadata is None else self._live.metadata
-        self._prefetch.with_tokens = (
-            mine is not None and metadata is not None and metadata.without_tokens(mine) is None
-        )
-        return self._prefetch.with_tokens
 
     async def _check_room(self) -> None:
         try:
@@ -408,8 +423,7 @@ class EdgeIndex(IndexReads):
         await built.save()
         self._live.checked()
         lock, built._lock = built._lock, None
-        replaced = self._live.swap_in(built._live, lock)
-        await self._retire(replaced)
+        await self._retire(self._live.swap_in(built._live, lock))
         await built._writer.close()
 
     async def _retire(self, replaced: ReplacedShard) -> None:
@@ -429,13 +443,10 @@ class EdgeIndex(IndexReads):
         return await self._writer.run(lambda: clear_builds(self.folder))
 
     async def optimise(self) -> None:
-        """Builds the search structures now, in this process, which blocks all of Python meanwhile.
-
-        Searches are exact without them, only slower. An index in use is optimised in another process.
-        """
-        self._optimiser.reset()
+        """Builds the search structures now, in this process, which blocks all of Python meanwhile."""
+        self._optimiser.written = 0
         await self._writer.run(lambda: cast("None", self._live.checked().optimize()))
 
 
-def _speakers_of(held: Iterable[HeldPoint]) -> frozenset[FormerSpeaker]:
-    return frozenset(FormerSpeaker(one.tenant, one.speaker) for one in held if one.speaker)
+def _speakers_of(held: Iterable[HeldPoint]) -> set[tuple[str, str]]:
+    return {(one.tenant, one.speaker) for one in held if one.speaker}

@@ -1,19 +1,17 @@
 """An optimised copy of the embedded index, made by a separate process while the live index is in use.
 
-The engine builds its search structures under Python's lock: for ten thousand memories the whole worker would stand
-still for most of a minute. So the shard is copied, another process works on the copy, what was written meanwhile is
-brought over, and the copy takes the live one's place.
+The engine builds its search structures under Python's lock: for ten thousand memories that takes most of a minute.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Sequence
 from pathlib import Path
 
 import qdrant_edge as qe
@@ -21,35 +19,26 @@ import qdrant_edge as qe
 from orion_recall.errors import SourceError
 
 _READ_BYTES = 1 << 20
+_HOLE_BYTES = 1 << 16
 _BLOCK_BYTES = 512  # of st_blocks, whatever the file system
+_NICE = 10
+_CONFIG, _AT_ONCE = "edge_config.json", 100
 
 
 def copy_with_holes(source: str | Path, target: str | Path) -> None:
-    """Copies a file's bytes, and leaves its holes: an index has megabytes that are allocated and not used."""
-    with Path(source).open("rb", buffering=0) as read, Path(target).open("wb", buffering=0) as written:
-        size, place = os.fstat(read.fileno()).st_size, 0
-        written.truncate(size)
-        while place < size:
-            try:
-                place = os.lseek(read.fileno(), place, os.SEEK_DATA)
-            except OSError as error:
-                if error.errno == errno.ENXIO:  # nothing but a hole up to the end
-                    return
-                raise
-            end = os.lseek(read.fileno(), place, os.SEEK_HOLE)
-            written.seek(place)
-            while place < end:
-                data = os.pread(read.fileno(), min(_READ_BYTES, end - place), place)
-                place += written.write(data)
+    """Copies a file's bytes, and leaves holes for zeros: an index has megabytes that are allocated and not used."""
+    with Path(source).open("rb") as read, Path(target).open("wb", buffering=0) as written:
+        while part := read.read(_HOLE_BYTES):
+            if part.strip(b"\0"):
+                written.write(part)
+            else:
+                written.seek(len(part), os.SEEK_CUR)
+        written.truncate(read.tell())
 
 
 def taken_bytes(folder: Path) -> int:
     """The bytes that the files in a folder take on the disk, without their holes."""
     return sum(path.stat().st_blocks * _BLOCK_BYTES for path in folder.rglob("*"))
-
-
-_NICE = 10
-_CONFIG, _AT_ONCE = "edge_config.json", 100
 
 
 def copy_shard(shard: Path, place: Path) -> Path:
@@ -79,10 +68,8 @@ async def optimise_apart(shard: Path, *, anew: bool = False) -> None:
     With `anew` its points are first written into a new shard, which takes its place: the engine's segments and log
     keep the bytes of deleted points.
     """
-    options = ("--anew",) if anew else ()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", __name__, str(shard), *options), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
-    )
+    command = (sys.executable, "-m", __name__, str(shard), *(("--anew",) if anew else ()))
+    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
     try:
         _, said = await process.communicate()
     finally:
@@ -92,6 +79,11 @@ async def optimise_apart(shard: Path, *, anew: bool = False) -> None:
     if process.returncode != 0:
         last = (said.decode(errors="replace").strip().splitlines() or ["no word"])[-1]
         raise SourceError(f"the process that optimises the index ended with {process.returncode}: {last}")
+
+
+def points_of(records: Sequence[qe.Record]) -> list[qe.Point]:
+    """The points that were read, to be written to another shard."""
+    return [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
 
 
 def write_anew(shard: Path) -> None:
@@ -108,9 +100,8 @@ def write_anew(shard: Path) -> None:
     while True:
         request = qe.ScrollRequest(offset=offset, limit=_AT_ONCE, with_payload=True, with_vector=True)
         records, offset = before.scroll(request)
-        points = [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
-        if points:
-            after.update(qe.UpdateOperation.upsert_points(points))
+        if records:
+            after.update(qe.UpdateOperation.upsert_points(points_of(records)))
         if offset is None:
             break
     if after.info().points_count != before.info().points_count:

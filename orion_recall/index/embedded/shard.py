@@ -30,18 +30,17 @@ from orion_recall.index.embedded.folders import (
     tidy,
     write_metadata,
 )
-from orion_recall.index.embedded.optimised_copy import copy_shard, taken_bytes
+from orion_recall.index.embedded.optimised_copy import copy_shard, points_of, taken_bytes
 from orion_recall.index.embedded.points import TermRarity, edge_point
 from orion_recall.index.embedded.token_column import TokenColumn
 from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.points import (
     DENSE_VECTORS,
+    FLOAT_FIELDS,
     KEYWORD_FIELDS,
     NUMBER_FIELDS,
     SPARSE_VECTORS,
-    TOLD_FIELDS,
-    TOLD_WEEKDAY,
     IndexPoint,
 )
 from orion_recall.models.embedder import Embedder
@@ -71,9 +70,9 @@ class ReplacedShard(NamedTuple):
     lock: FolderLock | None
 
     def close(self) -> None:
-        if self.tokens is not None:
-            self.tokens.close()
-        self.shard.close()
+        for one in (self.tokens, self.shard):
+            if one is not None:
+                one.close()
 
 
 class LiveShard:
@@ -95,8 +94,8 @@ class LiveShard:
         self._is_loaded = False
         self.expected_identity: str | None = None
         self._place_lock: FolderLock | None = None
-        # Keys written since the copy that is being optimised; None while there is no such copy.
-        self._write_log: set[int] | None = None
+        self.write_log: set[int] | None = None
+        """Keys written since the copy that is being optimised; None while there is no such copy."""
         self._writes = 0
         self.rarity = TermRarity()
         self._fields_in_use: tuple[qe.EdgeShard | None, int, dict[str, bool]] = (None, 0, {})
@@ -104,16 +103,8 @@ class LiveShard:
         self._counting = Lock()
 
     @property
-    def count(self) -> int:
-        """Points in it: memories and entities."""
-        return self._open()[0].info().points_count
-
-    @property
     def database_identity(self) -> str | None:
         return (self.metadata.record or None) if self.metadata is not None else None
-
-    def expect(self, identity: str) -> None:
-        self.expected_identity = identity
 
     def check_identity(self) -> None:
         """AnotherRecordsCopy when it was filled from another database."""
@@ -169,36 +160,55 @@ class LiveShard:
             self.room.check_opening()
         self._move_to(live_place(self.folder))
         tidy(self.folder, self.place)
+        mine, shard = metadata_if_known(self._embedder, self._sparse), self.place / _SHARD
         if not (self.place / METADATA_FILE).exists():
-            if (self.place / _SHARD).exists():
-                raise SourceError(
-                    f"{self.place / _SHARD} has no index.json beside it: delete the folder and it will be rebuilt"
-                )
-            if (mine := metadata_if_known(self._embedder, self._sparse)) is not None:
-                self._make(mine)
+            if shard.exists():
+                raise SourceError(f"{shard} has no index.json beside it: delete the folder and it will be rebuilt")
+            if mine is not None:
+                self.make(mine)
             self._is_loaded = True
             return
         metadata = read_metadata(self.place, self.folder)
-        mine = metadata_if_known(self._embedder, self._sparse)
         if mine is not None and (misfit := misfit_of(self.folder, metadata, mine)) is not None:
             metadata = self._swapped(mine, misfit)
-        self.shard = self._loaded()
-        if metadata.tokens:
-            self.tokens = self._loaded_tokens()
+        try:
+            self.shard = translated("the index", lambda: _load(self.place / _SHARD))
+            if metadata.tokens:
+                self.tokens = translated("the index's token vectors", lambda: TokenColumn(self.place / _TOKENS))
+        except SourceError as error:
+            raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
         self.metadata, self._is_the_embedders, self._is_loaded = metadata, mine is not None, True
 
     def make(self, mine: IndexMetadata) -> None:
         """Creates the shard as the metadata says, unless there is one."""
-        if self.metadata is None:
-            self._make(mine)
+        if self.metadata is not None:
+            return
+        mine = replace(mine, record=self.expected_identity or "")
+        params = qe.EdgeVectorParams(size=mine.dimension, distance=qe.Distance.Cosine)
+        config = qe.EdgeConfig(
+            vectors=dict.fromkeys(DENSE_VECTORS, params),
+            sparse_vectors=sparse_vectors(),
+            optimizers=qe.EdgeOptimizersConfig(indexing_threshold=_GRAPH_FROM_KB),
+            max_search_threads=_SEARCH_THREADS,
+            # The outbox is the log: what was written after the last save comes again. The engine's own would hold
+            # every vector once more, up to a hundred megabytes of them.
+            wal_enabled=False,
+        )
+        shard = qe.EdgeShard.create(str(self.place / _SHARD), config)
+        _add_field_indexes(shard)
+        shard.flush()
+        if mine.tokens:
+            assert isinstance(self._embedder, TokenVectors)
+            self.tokens = TokenColumn(self.place / _TOKENS, self._embedder.token_width)
+        write_metadata(self.place, mine)
+        self.shard, self.metadata, self._is_the_embedders = shard, mine, True
 
     def refuse_another_model(self) -> None:
         """SourceError unless the vectors are the embedder's, which may have been away when this was loaded."""
         if self._is_the_embedders or self.metadata is None:
             return
-        if (
-            misfit := misfit_of(self.folder, self.metadata, IndexMetadata.of(self._embedder, self._sparse))
-        ) is not None:
+        mine = IndexMetadata.of(self._embedder, self._sparse)
+        if (misfit := misfit_of(self.folder, self.metadata, mine)) is not None:
             raise SourceError(misfit)
         self._is_the_embedders = True
 
@@ -237,8 +247,8 @@ class LiveShard:
         self._writes += 1
         self.is_saved = False
         self.rarity.note(len(keys), shard.info().points_count)
-        if self._write_log is not None:
-            self._write_log.update(keys)
+        if self.write_log is not None:
+            self.write_log.update(keys)
         return shard
 
     def advance(self, position: int) -> None:
@@ -251,7 +261,7 @@ class LiveShard:
     def save(self) -> None:
         if self.is_saved or self.shard is None or self.metadata is None:
             return
-        metadata = self.metadata
+        metadata = self.metadata  # before: what is written meanwhile is not in it
         self.shard.flush()
         if self.tokens is not None:
             self.tokens.save()
@@ -263,42 +273,34 @@ class LiveShard:
         self.save()
         # As large again, and as much while it is optimised.
         self.check_room(2 * taken_bytes(self.place / _SHARD) + taken_bytes(self.place / _TOKENS))
-        copy = copy_shard(self.place / _SHARD, place)
-        self._write_log = set()
+        copy, self.write_log = copy_shard(self.place / _SHARD, place), set()
         return copy
-
-    def discard_copy(self) -> None:
-        """Stops logging writes for the copy."""
-        self._write_log = None
 
     def switch_to_copy(self, place: Path, lock: FolderLock) -> ReplacedShard:
         """The copy in that folder is live from now on, with what was written since it was made."""
         before, metadata = self._open()
         copy = _load(place / _SHARD)
-        _replay(copy, self._write_log or (), before)
+        _replay(copy, self.write_log or (), before)
         copy.flush()
         tokens = self.tokens.copied(place / _TOKENS) if self.tokens is not None else None
         write_metadata(place, metadata)
-        self._write_log, self.is_saved = None, True
+        self.write_log, self.is_saved = None, True
         return self._replaced_by(copy, tokens, metadata, place, lock)
 
     def swap_in(self, built: LiveShard, lock: FolderLock | None) -> ReplacedShard:
-        (shard, metadata), built.shard, built._is_loaded = built._open(), None, False
-        tokens, built.tokens = built.tokens, None
+        (shard, metadata), tokens = built._open(), built.tokens
+        built.shard, built.tokens, built._is_loaded = None, None, False
         return self._replaced_by(shard, tokens, metadata, built.place, lock)
 
     def close(self) -> None:
         shard, tokens, self.shard, self.tokens = self.shard, self.tokens, None, None
-        if tokens is not None:
-            tokens.close()
-        if shard is not None:
-            shard.close()
+        for one in (tokens, shard):
+            if one is not None:
+                one.close()
 
     def release(self) -> None:
+        """Releases the lock of the folder of a build that is live."""
         self._is_loaded = False
-        self._release_place()
-
-    def _release_place(self) -> None:
         if self._place_lock is not None:
             self._place_lock.release()
             self._place_lock = None
@@ -317,9 +319,8 @@ class LiveShard:
         lock: FolderLock | None,
     ) -> ReplacedShard:
         replaced = ReplacedShard(self._open()[0], self.tokens, self._place_lock)
-        self.tokens = tokens
+        self.tokens, self.rarity = tokens, TermRarity()
         self.shard, self.metadata, self.place, self._place_lock = shard, metadata, place, lock
-        self.rarity = TermRarity()
         return replaced
 
     def _swapped(self, mine: IndexMetadata, misfit: str) -> IndexMetadata:
@@ -337,49 +338,12 @@ class LiveShard:
         return metadata
 
     def _move_to(self, place: Path) -> None:
-        self._release_place()
+        self.release()
         if place != self.folder:
             self._place_lock = FolderLock.try_acquire(place)
             if self._place_lock is None:
                 raise SourceError(f"the index in {place} is being built by another process: wait until it is done")
         self.place = place
-
-    def _make(self, mine: IndexMetadata) -> None:
-        mine = replace(mine, record=self.expected_identity or "")
-        size, cosine = mine.dimension, qe.Distance.Cosine
-        vectors = {name: qe.EdgeVectorParams(size=size, distance=cosine) for name in DENSE_VECTORS}
-        sparse = sparse_vectors()
-        config = qe.EdgeConfig(
-            vectors=vectors,
-            sparse_vectors=sparse,
-            optimizers=qe.EdgeOptimizersConfig(indexing_threshold=_GRAPH_FROM_KB),
-            max_search_threads=_SEARCH_THREADS,
-            # The outbox is the log: what was written after the last save comes again. The engine's own would hold
-            # every vector once more, up to a hundred megabytes of them.
-            wal_enabled=False,
-        )
-        shard = qe.EdgeShard.create(str(self.place / _SHARD), config)
-        _add_field_indexes(shard)
-        shard.flush()
-        if mine.tokens:
-            assert isinstance(self._embedder, TokenVectors)
-            self.tokens = TokenColumn(self.place / _TOKENS, self._embedder.token_width)
-        write_metadata(self.place, mine)
-        self.shard, self.metadata, self._is_the_embedders = shard, mine, True
-
-    def _loaded(self) -> qe.EdgeShard:
-        try:
-            return translated("the index", lambda: _load(self.place / _SHARD))
-        except SourceError as error:
-            raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
-
-    def _loaded_tokens(self) -> TokenColumn:
-        try:
-            return TokenColumn(self.place / _TOKENS)
-        except (SourceError, OSError) as error:
-            raise SourceError(
-                f"the index's token vectors cannot be read: {error}; delete {self.folder} and it will be rebuilt"
-            ) from error
 
 
 def sparse_vectors() -> dict[str, qe.EdgeSparseVectorParams]:
@@ -407,21 +371,12 @@ def _replay(copy: qe.EdgeShard, written: Iterable[int], live: qe.EdgeShard) -> N
         if gone := {*page} - {one.id for one in records}:
             copy.update(qe.UpdateOperation.delete_points([*gone]))
         if records:
-            points = [qe.Point(one.id, one.vector or {}, one.payload) for one in records]
-            copy.update(qe.UpdateOperation.upsert_points(points))
+            copy.update(qe.UpdateOperation.upsert_points(points_of(records)))
 
 
 def _add_field_indexes(shard: qe.EdgeShard) -> None:
     """Makes the indexes of what is filtered by."""
-    keyword, number, floating = (
-        qe.PayloadSchemaType.Keyword,
-        qe.PayloadSchemaType.Integer,
-        qe.PayloadSchemaType.Float,
-    )
-    wanted = {
-        **dict.fromkeys(KEYWORD_FIELDS, keyword),
-        **dict.fromkeys((*NUMBER_FIELDS, TOLD_WEEKDAY), number),
-        **dict.fromkeys(("ts", *TOLD_FIELDS), floating),
-    }
-    for name, kind in wanted.items():
-        shard.update(qe.UpdateOperation.create_field_index(name, kind))
+    kind = qe.PayloadSchemaType
+    wanted = dict.fromkeys(KEYWORD_FIELDS, kind.Keyword) | dict.fromkeys(NUMBER_FIELDS, kind.Integer)
+    for name, one in (wanted | dict.fromkeys(FLOAT_FIELDS, kind.Float)).items():
+        shard.update(qe.UpdateOperation.create_field_index(name, one))

@@ -15,6 +15,7 @@ import mmap
 import os
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -54,14 +55,21 @@ class TokenColumn:
         if width is not None:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-        mode = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if width is not None else 0)
-        self._vectors = os.open(folder / _VECTORS, mode, 0o600)
-        self._rows = os.open(folder / _ROWS, mode, 0o600)
+        mode, files = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if width is not None else 0), list[int]()
+        with ExitStack() as opened:
+            for name in (_VECTORS, _ROWS):
+                files.append(os.open(folder / name, mode, 0o600))
+                opened.callback(os.close, files[-1])
+            self._vectors, self._rows = files
+            self._read(width)
+            self._files = opened.pop_all()
+
+    def _read(self, width: int | None) -> None:
         if width is not None:
             _write(self._rows, np.array([_MAGIC, width, 0], _NUMBER), 0)
         header = os.pread(self._rows, _ROW_BYTES, 0)
         if len(header) < _ROW_BYTES or (said := np.frombuffer(header, _NUMBER).tolist())[0] != _MAGIC:
-            raise SourceError(f"{folder / _ROWS} has no token vectors")
+            raise SourceError(f"{self.folder / _ROWS} has no token vectors")
         self._width, self._written_rows = said[1], said[2]
         self._bytes = self._width + _STEP_BYTES
         # By key its first token and, in the last bits, how many: a tuple of each would take twice as much.
@@ -69,25 +77,21 @@ class TokenColumn:
         self._end = 0
         self._note(self._read_rows(0, self._written_rows))
         if os.fstat(self._vectors).st_size < self._end * self._bytes:
-            raise SourceError(f"{folder / _VECTORS} is shorter than {folder / _ROWS} says")
+            raise SourceError(f"{self.folder / _VECTORS} is shorter than {self.folder / _ROWS} says")
         self._tokens = self._mapped()
         self._forget_unsaved()
 
     def __contains__(self, key: int) -> bool:
         return key in self._places
 
-    def __len__(self) -> int:
-        return len(self._places)
-
     def put(self, given: Mapping[int, GivenTokens]) -> None:
         """Writes the unit vectors of points' tokens, each of shape (tokens, width), in their order.
 
         Those of points with `AS_HELD` stay as they are, and so do points without any.
         """
-        packed = {
-            key: self._packed(one) for key, one in given.items() if one is not None and not isinstance(one, str)
-        }
-        if packed:
+        if packed := {
+            key: _packed(one) for key, one in given.items() if one is not None and not isinstance(one, str)
+        }:
             self._append([*packed], np.concatenate([*packed.values()]), [len(one) for one in packed.values()])
 
     def delete(self, keys: Sequence[int]) -> None:
@@ -115,8 +119,8 @@ class TokenColumn:
         counts = packed & _COUNTS
         starts = counts.cumsum() - counts
         tokens = self._tokens[np.repeat((packed >> _COUNT_BITS) - starts, counts) + np.arange(int(counts.sum()))]
-        near = products(self._steps(tokens), np.ascontiguousarray(query.T))
-        near *= self._step(tokens)
+        near = products(tokens[:, : self._width].view(np.int8).astype(np.float32), np.ascontiguousarray(query.T))
+        near *= np.ascontiguousarray(tokens[:, self._width :]).view(np.float32)
         best = np.maximum.reduceat(near, starts, axis=0).sum(axis=1)
         return dict(zip(places, best.tolist(), strict=True))
 
@@ -134,9 +138,8 @@ class TokenColumn:
 
     def close(self) -> None:
         """Gives back the files; what was not saved is not found again. Nothing may be compared afterwards."""
-        os.ftruncate(self._vectors, self._end * self._bytes)
-        os.close(self._vectors)
-        os.close(self._rows)
+        with self._files:
+            os.ftruncate(self._vectors, self._end * self._bytes)
         self._places = {}
 
     def _append(self, keys: Sequence[int], tokens: Packed, counts: Sequence[int]) -> None:
@@ -172,18 +175,6 @@ class TokenColumn:
             raise SourceError(f"{self.folder / _ROWS} is cut off")
         return np.frombuffer(read, _NUMBER).reshape(-1, 3)
 
-    def _packed(self, vectors: HalfTokens | list[list[float]]) -> Packed:
-        exact = np.asarray(vectors, dtype=np.float32)
-        step = (np.abs(exact).max(axis=1, keepdims=True) / 127).astype(np.float32)
-        steps = np.rint(exact / np.maximum(step, np.finfo(np.float32).tiny)).astype(np.int8)
-        return np.concatenate([steps.view(np.uint8), step.view(np.uint8)], axis=1)
-
-    def _steps(self, tokens: Packed) -> Tokens:
-        return tokens[:, : self._width].view(np.int8).astype(np.float32)
-
-    def _step(self, tokens: Packed) -> Tokens:
-        return np.ascontiguousarray(tokens[:, self._width :]).view(np.float32)
-
     def _mapped(self, least: int = 0) -> Packed:
         """The tokens of the file, with room for at least so many. Who reads the former mapping keeps it."""
         most = max(least, self._end)
@@ -191,6 +182,13 @@ class TokenColumn:
         os.ftruncate(self._vectors, most * self._bytes)
         mapped = mmap.mmap(self._vectors, most * self._bytes, prot=mmap.PROT_READ)
         return np.frombuffer(mapped, np.uint8).reshape(most, self._bytes)
+
+
+def _packed(vectors: HalfTokens | list[list[float]]) -> Packed:
+    exact = np.asarray(vectors, dtype=np.float32)
+    step = (np.abs(exact).max(axis=1, keepdims=True) / 127).astype(np.float32)
+    steps = np.rint(exact / np.maximum(step, np.finfo(np.float32).tiny)).astype(np.int8)
+    return np.concatenate([steps.view(np.uint8), step.view(np.uint8)], axis=1)
 
 
 def _write(file: int, values: npt.NDArray[np.generic], at: int) -> None:

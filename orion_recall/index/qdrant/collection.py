@@ -1,8 +1,7 @@
 """The collection of an index on a Qdrant server: created, checked, queried, written.
 
-A point without a tenant, which no search can see, is its metadata: the embedding model that made it, the outbox
-position it holds, and the record that it is of. A collection that is absent is made; one that was lost is made
-again, and its position is 0; one that is not ours is refused and left as it is.
+A point without a tenant, which no search can see, is its metadata. A collection that is absent is made; one that
+was lost is made again, and its position is 0; one that is not ours is refused and left as it is.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.index.metadata import FORMAT, IndexMetadata, refuse_another
-from orion_recall.index.points import IndexPoint
+from orion_recall.index.points import TOKENS, IndexPoint
 from orion_recall.index.qdrant.points import QdrantRequests
 from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
 from orion_recall.index.requests import Filter, Patience, Record, Scored, Search
@@ -67,7 +67,10 @@ class QdrantCollection:
         """
         async with self._opening:
             try:
-                metadata = await self._seen_again() if self._is_open else None
+                metadata = None
+                if self._is_open:
+                    with contextlib.suppress(CollectionLost):
+                        metadata = await self.read_metadata()
                 if metadata is None:
                     metadata = await self._made_or_checked()
             except ModelError as error:
@@ -81,11 +84,6 @@ class QdrantCollection:
     async def close(self) -> None:
         self._is_open = False
         await self.server.close()
-
-    @property
-    def where(self) -> str:
-        """The server's address and the collection's name."""
-        return f"{self.server.address}/{self.name}"
 
     def expect(self, identity: str) -> None:
         if identity != self._expected:
@@ -102,14 +100,16 @@ class QdrantCollection:
             return
         if self._expected is None or not self.metadata.record:
             self._is_open = False
-            why = (
-                "this record's database identity is not known yet"
+            whose = (
+                "this record's database identity is not known"
                 if self._expected is None
-                else "it has no database identity yet"
+                else "it has no database identity"
             )
-            raise TransientSourceError(f"{self._what} is not read before it is seen to be of this record: {why}")
+            raise TransientSourceError(
+                f"{self._what} is not read before it is seen to be of this record: {whose} yet"
+            )
 
-    async def ask(self, call: Any, timeout_s: float | None = None) -> Any:
+    async def _ask(self, call: Any, timeout_s: float | None = None) -> Any:
         """The server's answer; a collection that was lost is created again by the next call."""
         try:
             return await self.server.ask(call, timeout_s)
@@ -132,19 +132,15 @@ class QdrantCollection:
         records: list[Record] = []
         # With vectors it is for a write, from a majority of replicas: one that lags would give an earlier version.
         size = (_AT_ONCE if payload is True else _PAGE) if vectors else max(1, len(keys))
+        retrieve = partial(
+            self.client.retrieve,
+            self.name,
+            with_payload=payload if isinstance(payload, bool) else list(payload),
+            with_vectors=list(vectors) or False,
+            consistency=self.requests.majority if vectors else None,
+        )
         for start in range(0, len(keys), size):
-            wanted = list(keys[start : start + size])
-            with_payload = payload if isinstance(payload, bool) else list(payload)
-            records += await self._read(
-                lambda wanted=wanted, with_payload=with_payload: self.client.retrieve(
-                    self.name,
-                    wanted,
-                    with_payload=with_payload,
-                    with_vectors=list(vectors) or False,
-                    consistency=self.requests.majority if vectors else None,
-                ),
-                patience,
-            )
+            records += await self._read(partial(retrieve, list(keys[start : start + size])), patience)
         return records
 
     async def scroll(
@@ -158,18 +154,17 @@ class QdrantCollection:
         patience: Patience = "full",
     ) -> tuple[Sequence[Record], Any]:
         order = None if newest_first is None else self.requests.by_time(newest_first=newest_first)
-        return await self._read(
-            lambda: self.client.scroll(
-                self.name,
-                scroll_filter=self.requests.filter(where),
-                limit=limit,
-                offset=offset,
-                with_payload=list(payload) or False,
-                order_by=order,
-                consistency=self.requests.majority if patience == "full" else None,
-            ),
-            patience,
+        scroll = partial(
+            self.client.scroll,
+            self.name,
+            scroll_filter=self.requests.filter(where),
+            limit=limit,
+            offset=offset,
+            with_payload=list(payload) or False,
+            order_by=order,
+            consistency=self.requests.majority if patience == "full" else None,
         )
+        return await self._read(scroll, patience)
 
     async def speakers(self, where: Filter) -> frozenset[str]:
         within = self.requests.filter(where)
@@ -179,40 +174,37 @@ class QdrantCollection:
         return frozenset(str(hit.value) for hit in facet.hits)
 
     async def delete(self, keys: Sequence[int]) -> None:
-        await self.ask(self.client.delete(self.name, self.requests.only(keys), wait=True), self._write_s)
+        points = self.requests.models.PointIdsList(points=list(keys))
+        await self._ask(self.client.delete(self.name, points, wait=True), self._write_s)
 
     async def upsert(self, points: Sequence[IndexPoint]) -> None:
         for start in range(0, len(points), _AT_ONCE):
             await self._upsert(points[start : start + _AT_ONCE])
 
     async def _upsert(self, points: Sequence[IndexPoint]) -> None:
-        await self.ask(self.client.upsert(self.name, self.requests.points(points), wait=True), self._write_s)
+        await self._ask(self.client.upsert(self.name, self.requests.points(points), wait=True), self._write_s)
 
     async def _read(self, call: Callable[[], Any], patience: Patience) -> Any:
         async def checked() -> Any:
             await self.check()
-            return await self.ask(call())
+            return await self._ask(call())
 
-        match patience:
-            case "full":
-                return await checked()
-            case "well":
-                return await self.server.ask_if_well(checked)
-            case "aside":
-                return await self.server.aside(checked)
+        if patience == "full":
+            return await checked()
+        timeouts = self.server.timeouts
+        return await self.server.ask_if_well(checked, timeouts.aside if patience == "aside" else timeouts.read)
 
     async def read_metadata(self) -> IndexMetadata | None:
         """The metadata; None when there is none. SourceError when it is another model's."""
         # From a majority of replicas: one that lags would give an earlier position.
-        call = self.client.retrieve(
-            self.name, [_METADATA_KEY], with_payload=True, consistency=self.requests.majority
+        majority = self.requests.majority
+        records: list[qm.Record] = await self._ask(
+            self.client.retrieve(self.name, [_METADATA_KEY], with_payload=True, consistency=majority)
         )
-        records: list[qm.Record] = await self.ask(call)
         if not records:
             return None
         try:
-            metadata = IndexMetadata(**(records[0].payload or {}))
-            metadata = metadata.at(int(metadata.position))
+            metadata = IndexMetadata.read(records[0].payload or {})
         except (TypeError, ValueError) as error:
             raise self._not_ours("holds a metadata that cannot be read:") from error
         if (misfit := metadata.misfit(IndexMetadata.of(self._embedder, self._sparse))) is not None:
@@ -221,7 +213,7 @@ class QdrantCollection:
         return metadata
 
     async def write_metadata(self, metadata: IndexMetadata) -> None:
-        await self._upsert([IndexPoint(_METADATA_KEY, None, {}, metadata.values())])
+        await self._upsert([IndexPoint(_METADATA_KEY, None, {}, asdict(metadata))])
         self.metadata = metadata
 
     def recheck(self) -> None:
@@ -232,12 +224,6 @@ class QdrantCollection:
         """As `open`, unless that has been done."""
         if not self._is_open:
             await self.open()
-
-    async def _seen_again(self) -> IndexMetadata | None:
-        try:
-            return await self.read_metadata()
-        except CollectionLost:
-            return None
 
     async def _made_or_checked(self) -> IndexMetadata:
         ask, client, name = self.server.ask, self.client, self.name
@@ -256,7 +242,8 @@ class QdrantCollection:
                 await ask(client.create_payload_index(name, field, field_schema=schema), self._write_s)
         if metadata is None:
             mine = IndexMetadata.of(self._embedder, self._sparse)
-            tokens = mine.tokens if self.requests.has_tokens(info) else ""
+            # One that was made by others may have no room for them.
+            tokens = mine.tokens if TOKENS in dict(info.config.params.vectors or {}) else ""
             metadata = replace(mine, made=uuid4().hex, record=self._expected or "", tokens=tokens)
             await self.write_metadata(metadata)
         return metadata
@@ -276,17 +263,13 @@ class QdrantCollection:
                 )
 
     async def _make(self) -> None:
-        log.info("making the collection %s", self.where)
+        log.info("making %s", self._what)
         width = self._embedder.token_width if isinstance(self._embedder, TokenVectors) else 0
         try:
-            await self.server.ask(
-                self.client.create_collection(
-                    self.name,
-                    vectors_config=self.requests.vectors(self._embedder.dimension, width),
-                    sparse_vectors_config=self.requests.sparse_vectors(),
-                ),
-                self._write_s,
-            )
+            vectors = self.requests.vectors(self._embedder.dimension, width)
+            sparse = self.requests.sparse_vectors()
+            create = self.client.create_collection(self.name, vectors_config=vectors, sparse_vectors_config=sparse)
+            await self.server.ask(create, self._write_s)
         except SourceError:
             # Another worker that starts now may have been quicker.
             if not await self.server.ask(self.client.collection_exists(self.name)):
@@ -298,6 +281,6 @@ class QdrantCollection:
 
     def _not_ours(self, reason: str) -> SourceError:
         return SourceError(
-            f"the collection {self.name} at {self.server.address} {reason} give ORION_QDRANT_COLLECTION "
-            "another name, or delete the collection, and one will be made and filled from the record"
+            f"{self._what} {reason} give ORION_QDRANT_COLLECTION another name, or delete the collection, and one "
+            "will be made and filled from the record"
         )

@@ -3,67 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from orion_recall.errors import SourceError, TransientSourceError
-from orion_recall.index.caches import ByScope, speaker_scope
+from orion_recall.errors import TransientSourceError
+from orion_recall.index.caches import SpeakerCache
 from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.passages import in_parts
-from orion_recall.index.points import HeldPoint
+from orion_recall.index.points import HeldName, HeldPoint
 from orion_recall.index.qdrant.collection import QdrantCollection
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
 from orion_recall.index.requests import scope_filter
-from orion_recall.index.write_batch import (
-    VectorPrefetch,
-    build_write_batch,
-    keys_of,
-    name_keys_of,
-    names_to_embed,
-    texts_to_embed,
-)
+from orion_recall.index.texts import in_parts
+from orion_recall.index.write_batch import VectorPrefetch, build_write_batch, embedded, keys_of, name_keys_of
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.values import Change, Memory, Scope
+from orion_recall.values import Change, Scope
 
 KNOWN_S = 5.0
 """How long an answer of the server is taken for what it still says, in seconds."""
 MOST_TENANTS = 10_000
-
-
-@dataclass(slots=True)
-class _Speakers:
-    names: frozenset[str]
-    until: float
-
-
-class KnownSpeakers:
-    """The speakers in each scope, as written."""
-
-    def __init__(self) -> None:
-        self._of = ByScope[_Speakers]()
-
-    async def names(self, scope: Scope, ask: Callable[[], Awaitable[frozenset[str]]]) -> frozenset[str]:
-        """The scope's speakers. The server is asked when what it said is too old; its first error is raised."""
-        now = time.monotonic()
-        known = self._of.get(scope)
-        if known is not None and now < known.until:
-            return known.names
-        if known is not None:
-            known.until = now + KNOWN_S  # one asks, the others go on with what was known
-        try:
-            names = await ask()
-        except SourceError:
-            if known is None:
-                raise
-            return known.names
-        self._of.put(scope, _Speakers(names, now + KNOWN_S))
-        return names
-
-    def heard(self, memories: Iterable[Memory]) -> None:
-        """Adds the speakers of memories that this process has just written."""
-        self._of.heard(memories)
 
 
 class QdrantIndex(IndexReads):
@@ -86,23 +44,24 @@ class QdrantIndex(IndexReads):
         *,
         has_record: bool = False,
     ) -> None:
-        self._collection = QdrantCollection(server, collection, embedder, sparse, has_record=has_record)
-        super().__init__(self._collection, embedder, sparse)
-        self._server, self._requests = server, self._collection.requests
+        self._collection = one = QdrantCollection(server, collection, embedder, sparse, has_record=has_record)
+        super().__init__(one, embedder, sparse)
+        self.open, self.close, self.expect, self.adopt, self.check = (
+            one.open,
+            one.close,
+            one.expect,
+            one.adopt,
+            one.check,
+        )
+        self._server, self._requests = server, one.requests
         self._prefetch = VectorPrefetch(embedder)
-        self._speakers = KnownSpeakers()
+        self._speakers = SpeakerCache(KNOWN_S)
         self._with_passages: dict[str, tuple[bool, float]] = {}
-
-    async def open(self) -> None:
-        await self._collection.open()
-
-    async def close(self) -> None:
-        await self._collection.close()
 
     @property
     def copy(self) -> str:
         """Where the collection is: all who share it give it the same name."""
-        return self._collection.where
+        return f"{self._server.address}/{self._collection.name}"
 
     @property
     def position(self) -> int:
@@ -111,15 +70,6 @@ class QdrantIndex(IndexReads):
     @property
     def database_identity(self) -> str | None:
         return self._collection.metadata.record or None
-
-    def expect(self, identity: str) -> None:
-        self._collection.expect(identity)
-
-    async def adopt(self) -> None:
-        await self._collection.adopt()
-
-    async def check(self) -> None:
-        await self._collection.check()
 
     async def has_passages(self, tenant: str) -> bool:
         """As everywhere; what others wrote is seen after a few seconds."""
@@ -141,15 +91,12 @@ class QdrantIndex(IndexReads):
         return True
 
     async def speakers(self, scope: Scope) -> frozenset[str]:
-        known = speaker_scope(scope)
-        return await self._speakers.names(known, lambda: self._collection.speakers(scope_filter(known)))
+        return await self._speakers.names(scope, lambda known: self._collection.speakers(scope_filter(known)))
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         await self.check()
         changes = (await in_parts(changes))[0]
-        held, names = await self._held(keys_of(changes)), await held_names(self._collection, name_keys_of(changes))
-        await self._prefetch.vectors(texts_to_embed(changes, held, with_tokens=self._writes_tokens()))
-        await self._prefetch.of_names(names_to_embed(changes, names))
+        await embedded(changes, *await self._held_before(changes), self._prefetch)
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Applies outbox changes in order and advances the position. Idempotent.
@@ -169,15 +116,10 @@ class QdrantIndex(IndexReads):
             return
         await self.check()
         before = self._collection.metadata
-        held = await self._held(keys_of(changes))
-        names = await held_names(self._collection, name_keys_of(changes)) if keep_vectors else {}
+        held, names = await self._held_before(changes)
         if not keep_vectors:
-            held = {key: one._replace(dense=None) for key, one in held.items()}
-        with_tokens = self._writes_tokens()
-        step = await build_write_batch(
-            changes, held, self._prefetch, self.sparse, names=names, with_tokens=with_tokens
-        )
-        await write(self._collection, step)
+            held, names = {key: one._replace(dense=None) for key, one in held.items()}, {}
+        await write(self._collection, await build_write_batch(changes, held, self._prefetch, self.sparse, names))
         self._with_passages.clear()
         # First the data, then the position: a crash between the two writes it again.
         if (now := await self._collection.read_metadata()) != before:
@@ -191,19 +133,18 @@ class QdrantIndex(IndexReads):
         await self._collection.write_metadata(
             before.at(changes[-1].position).written_by(IndexMetadata.of(self.embedder, self.sparse))
         )
-        self._speakers.heard(change.memory for change in changes if change.memory.is_live)
+        self._speakers.note(changes)
 
     async def remove(self, keys: Sequence[int]) -> None:
         await self._collection.opened()
         await write(self._collection, removal(keys, await self._held(keys)))
 
     async def _held(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
-        with_tokens = bool(self._collection.metadata.tokens)
-        return await held_points(self._collection, keys, with_tokens=with_tokens)
+        return await held_points(self._collection, keys, with_tokens=bool(self._collection.metadata.tokens))
 
-    def _writes_tokens(self) -> bool:
-        """Whether what is written has vectors of its tokens, as all that was written before."""
-        self._prefetch.with_tokens = (
-            self._collection.metadata.without_tokens(IndexMetadata.of(self.embedder, self.sparse)) is None
-        )
-        return self._prefetch.with_tokens
+    async def _held_before(self, changes: Sequence[Change]) -> tuple[dict[int, HeldPoint], dict[int, HeldName]]:
+        """What the collection holds of the changes' memories and of the entities they name."""
+        # What is written has vectors of its tokens, as all that was written before.
+        mine = IndexMetadata.of(self.embedder, self.sparse)
+        self._prefetch.with_tokens = self._collection.metadata.without_tokens(mine) is None
+        return await self._held(keys_of(changes)), await held_names(self._collection, name_keys_of(changes))

@@ -9,13 +9,12 @@ import numpy as np
 
 from orion_recall.index.points import (
     DENSE_VECTORS,
+    FLOAT_FIELDS,
     KEYWORD_FIELDS,
     NUMBER_FIELDS,
     SPARSE_VECTORS,
     TOKENS,
     TOLD,
-    TOLD_FIELDS,
-    TOLD_WEEKDAY,
     IndexPoint,
 )
 from orion_recall.index.requests import AnyOf, Condition, Filter, Is, Keys, OneToldTime, Search, Within
@@ -37,7 +36,7 @@ class QdrantRequests:
         # Not at the top: the client costs a process 44 MiB and a second, and few processes ask a server.
         from qdrant_client.http import models
 
-        self._models = models
+        self.models = models
         self.majority = models.ReadConsistencyType.MAJORITY
 
     def vectors(self, dimension: int, token_width: int = 0) -> dict[str, qm.VectorParams]:
@@ -45,7 +44,7 @@ class QdrantRequests:
 
         The latter are compared by MaxSim and never searched among, so there is no graph of them.
         """
-        models = self._models
+        models = self.models
         params = models.VectorParams(size=dimension, distance=models.Distance.COSINE)
         vectors: dict[str, qm.VectorParams] = dict.fromkeys(DENSE_VECTORS, params)
         if token_width:
@@ -58,28 +57,22 @@ class QdrantRequests:
             )
         return vectors
 
-    def has_tokens(self, info: qm.CollectionInfo) -> bool:
-        """Whether a collection has room for the vectors of tokens."""
-        held = info.config.params.vectors
-        return isinstance(held, Mapping) and TOKENS in held
-
     def sparse_vectors(self) -> dict[str, qm.SparseVectorParams]:
         """The keyword vectors of a collection."""
-        modifier = self._models.Modifier.IDF
-        return {name: self._models.SparseVectorParams(modifier=modifier) for name in SPARSE_VECTORS}
+        modifier = self.models.Modifier.IDF
+        return {name: self.models.SparseVectorParams(modifier=modifier) for name in SPARSE_VECTORS}
 
     def payload_indexes(self) -> dict[str, FieldIndex]:
         """What is filtered by. A server keeps the points of a tenant together."""
-        keyword, number = self._models.KeywordIndexType.KEYWORD, self._models.FloatIndexType.FLOAT
-        fields: dict[str, FieldIndex] = {
-            name: self._models.KeywordIndexParams(type=keyword, is_tenant=True if name == "tenant" else None)
-            for name in KEYWORD_FIELDS
+        models = self.models
+        keyword, number = models.KeywordIndexType.KEYWORD, models.FloatIndexType.FLOAT
+        integer = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
+        return {
+            **dict.fromkeys(KEYWORD_FIELDS, models.KeywordIndexParams(type=keyword)),
+            "tenant": models.KeywordIndexParams(type=keyword, is_tenant=True),
+            **dict.fromkeys(NUMBER_FIELDS, integer),
+            **dict.fromkeys(FLOAT_FIELDS, models.FloatIndexParams(type=number)),
         }
-        integer = self._models.IntegerIndexParams(
-            type=self._models.IntegerIndexType.INTEGER, lookup=True, range=False
-        )
-        fields |= dict.fromkeys((*NUMBER_FIELDS, TOLD_WEEKDAY), integer)
-        return fields | {name: self._models.FloatIndexParams(type=number) for name in ("ts", *TOLD_FIELDS)}
 
     def misfit(self, info: qm.CollectionInfo, dimension: int) -> str | None:
         """What a collection lacks of ours; None when it has everything."""
@@ -90,19 +83,18 @@ class QdrantRequests:
                 return f"has no vector named {name}"
             if one.size != dimension:
                 return f"has vectors of {one.size} floats, and the model makes {dimension}"
-            if one.distance != self._models.Distance.COSINE:
+            if one.distance != self.models.Distance.COSINE:
                 return f"compares its vectors by {one.distance.value} instead of Cosine"
         for name in SPARSE_VECTORS:
             if name not in sparse:
                 return f"has no sparse vector named {name}"
-            if sparse[name].modifier != self._models.Modifier.IDF:
+            if sparse[name].modifier != self.models.Modifier.IDF:
                 return f"has a sparse vector {name} without the modifier idf"
         return None
 
     def points(self, points: Sequence[IndexPoint]) -> list[qm.PointStruct]:
-        return [
-            self._models.PointStruct(id=one.key, vector=self._vectors(one), payload=one.payload) for one in points
-        ]
+        point = self.models.PointStruct
+        return [point(id=one.key, vector=self._vectors(one), payload=one.payload) for one in points]
 
     def query(self, one: Search) -> qm.QueryRequest:
         """A search. How rare a word is, is counted among the tenant's own points (Qdrant 1.19 and newer).
@@ -110,7 +102,7 @@ class QdrantRequests:
         Among all memories of a scope a server searches its graph through neighbours of neighbours as well: else a
         filter cuts the graph, and much of what is nearest is not found.
         """
-        models, params, nearest = self._models, None, cast("Any", one.query)
+        models, params, nearest = self.models, None, cast("Any", one.query)
         if isinstance(one.query, SparseTerms):
             own = self.filter(Filter(must=[Is("tenant", one.tenant)]))
             nearest, params = self._sparse(one.query), models.SearchParams(idf=models.IdfCorpusParams(corpus=own))
@@ -130,14 +122,11 @@ class QdrantRequests:
         )
 
     def filter(self, where: Filter) -> qm.Filter:
-        return self._models.Filter(
-            must=[self._condition(one) for one in where.must] or None,
-            should=[self._condition(one) for one in where.should] or None,
-            must_not=[self._condition(one) for one in where.must_not] or None,
-        )
+        must, should, must_not = ([self._condition(one) for one in part] or None for part in where)
+        return self.models.Filter(must=must, should=should, must_not=must_not)
 
     def _condition(self, one: Condition) -> qm.Condition:
-        models = self._models
+        models = self.models
         match one:
             case Is():
                 return models.FieldCondition(key=one.field, match=models.MatchValue(value=one.value))
@@ -157,12 +146,8 @@ class QdrantRequests:
 
     def by_time(self, *, newest_first: bool) -> qm.OrderBy:
         """The order of the memories' times; points without a time are left out."""
-        direction = self._models.Direction.DESC if newest_first else self._models.Direction.ASC
-        return self._models.OrderBy(key="ts", direction=direction)
-
-    def only(self, keys: Sequence[int]) -> qm.PointIdsList:
-        """Points by key."""
-        return self._models.PointIdsList(points=list(keys))
+        direction = self.models.Direction.DESC if newest_first else self.models.Direction.ASC
+        return self.models.OrderBy(key="ts", direction=direction)
 
     def _vectors(self, one: IndexPoint) -> dict[str, Any]:
         vectors: dict[str, Any] = {name: self._sparse(terms) for name, terms in one.sparse.items()}
@@ -175,4 +160,4 @@ class QdrantRequests:
         return vectors
 
     def _sparse(self, terms: SparseTerms) -> qm.SparseVector:
-        return self._models.SparseVector(indices=list(terms.indices), values=list(terms.values))
+        return self.models.SparseVector(indices=list(terms.indices), values=list(terms.values))

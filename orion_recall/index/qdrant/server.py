@@ -62,7 +62,8 @@ class QdrantServer:
 
         timeouts = timeouts or Timeouts()
         address = url.rstrip("/")
-        if api_key is not None and address.startswith("http://") and not _is_loopback(address):
+        is_loopback = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+        if api_key is not None and address.startswith("http://") and not is_loopback:
             log.warning(
                 "the key of %s crosses the network unencrypted: write https:// in ORION_QDRANT_URL", address
             )
@@ -81,10 +82,6 @@ class QdrantServer:
 
     async def close(self) -> None:
         await self.client.close()
-
-    async def aside(self, call: Callable[[], Awaitable[T]]) -> T:
-        """As `ask_if_well`, for what a recall can do without: waited for only shortly."""
-        return await self.ask_if_well(call, self.timeouts.aside)
 
     async def ask_if_well(self, call: Callable[[], Awaitable[T]], timeout_s: float | None = None) -> T:
         """As `ask`, but fails at once for two seconds after a failure, so that callers can fall back."""
@@ -159,14 +156,8 @@ def _refused(where: str, status: int, content: bytes) -> SourceError:
 def _words(content: bytes) -> str:
     """What Qdrant says of an error, in one line; "" when it says nothing, or might quote what we sent."""
     try:
-        told: Any = json.loads(content)
-        words = told["status"]["error"]
+        words: Any = json.loads(content)["status"]["error"]
     except (ValueError, TypeError, KeyError):
         return ""
-    if not isinstance(words, str) or words.startswith("Format error"):
-        return ""
-    return " ".join(words.split())[:_LONGEST_WORDS]
-
-
-def _is_loopback(address: str) -> bool:
-    return urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+    is_told = isinstance(words, str) and not words.startswith("Format error")
+    return " ".join(words.split())[:_LONGEST_WORDS] if is_told else ""

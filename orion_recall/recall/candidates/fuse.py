@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from orion_recall.index.text_forms import dense_form_of_view
+from orion_recall.index.texts import dense_form_of_view
 from orion_recall.interfaces import MemoryReader
 from orion_recall.memory.extraction.light import find_times
 from orion_recall.profile import Profile

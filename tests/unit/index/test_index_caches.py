@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.index.caches import KeptViews
+from orion_recall.index.caches import KeptViews, SpeakerCache
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.write_batch import VectorPrefetch
-from orion_recall.models.onnx_encoder import Vectors
-from orion_recall.models.token_space import Tokens
-from orion_recall.values import MemoryView
-from tests.samples.source_samples import HashingEmbedder
+from orion_recall.values import MemoryView, Scope
+from tests.samples.source_samples import TENANT, TokenEmbedder, changes, memory
 
 
 def view(text: str, passages: tuple[int, ...] = ()) -> MemoryView:
@@ -60,61 +59,56 @@ async def test_what_is_written_is_read_anew_and_nothing_that_was_read_meanwhile_
     assert ([one.text for one in found.values()], shard.read) == (["new", "m2", "new"], [1, 3])
 
 
-class Counting(HashingEmbedder):
-    """Embeds a text as its length, and keeps what it was asked for."""
+async def test_speakers_are_read_once_for_a_scope_and_follow_what_is_written() -> None:
+    held, reads = {"Ana"}, list[Scope]()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
+    async def read(scope: Scope) -> frozenset[str]:
+        reads.append(scope)
+        await asyncio.sleep(0)
+        return frozenset(held)
 
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        self.asked += texts
-        return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
-
-
-async def test_what_was_made_ahead_is_there_when_it_is_asked_for() -> None:
-    counting = Counting()
-    ahead = VectorPrefetch(counting)
-    await ahead.vectors(["a", "bbb"])
-
-    vectors = await ahead.vectors(["bbb", "cc", "a", "cc"])
-
-    assert [float(one.dense[0]) for one in vectors] == [3.0, 2.0, 1.0, 2.0]
-    assert counting.asked == ["a", "bbb", "cc"]
-
-
-class CountingTokens(Counting):
-    """Gives a token for each word as well."""
-
-    token_space, token_width = "counting", 1
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.in_tokens: list[str] = []
-
-    async def query_tokens(self, text: str) -> Tokens:
-        return np.array([[float(len(word))] for word in text.split()], dtype=np.float32)
-
-    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        self.in_tokens += texts
-        return await self.embed_documents(texts), [await self.query_tokens(text) for text in texts]
+    cache, scope, session = SpeakerCache(), Scope(tenant=TENANT), Scope(tenant=TENANT, session_id="s2")
+    for one in (scope, session, replace(scope, kinds=("plan",))):
+        assert await cache.names(one, read) == {"Ana"}
+    cache.note(changes(memory("b", "x", speaker="Bo", session_id="s1")))
+    assert (await cache.names(scope, read), await cache.names(session, read)) == ({"Ana", "Bo"}, {"Ana"})
+    assert reads == [scope, session]
+    held.clear()
+    cache.note((), {(TENANT, "Ana")})
+    reading = asyncio.ensure_future(cache.names(scope, read))
+    await asyncio.sleep(0)
+    cache.note(())  # may be of what the read does not see any more
+    await reading
+    assert await cache.names(scope, read) == frozenset()
+    assert reads[2:] == [scope, scope]
 
 
-async def test_a_text_is_embedded_once_for_its_vector_and_those_of_its_tokens() -> None:
-    counting = CountingTokens()
-    ahead = VectorPrefetch(counting)
+async def test_speakers_that_others_may_change_are_asked_for_again_and_known_while_the_server_is_away() -> None:
+    async def away(_: Scope) -> frozenset[str]:
+        raise SourceError("away")
+
+    async def read(_: Scope) -> frozenset[str]:
+        return frozenset({"Ana"})
+
+    cache, scope = SpeakerCache(fresh_s=0), Scope(tenant=TENANT)
+    with pytest.raises(SourceError):
+        await cache.names(scope, away)
+    assert [await cache.names(scope, one) for one in (read, away)] == [{"Ana"}, {"Ana"}]
+
+
+async def test_what_was_made_ahead_is_not_made_again_with_its_tokens_or_without() -> None:
+    embedder = TokenEmbedder()
+    ahead = VectorPrefetch(embedder)
     (plain,) = await ahead.vectors(["a bb"])
     ahead.with_tokens = True
-
-    (both,) = await ahead.vectors(["a bb"])
-    await ahead.vectors(["a bb"])
+    await ahead.vectors(["a bb", "ccc"])
+    both = await ahead.vectors(["ccc", "dd", "a bb", "dd"])
     ahead.with_tokens = False
     await ahead.vectors(["a bb"])
-
+    assert embedder.asked == ["a bb", "ccc", "dd"]
     assert plain.tokens is None
-    assert both.tokens is not None
-    assert both.tokens.tolist() == [[1.0], [2.0]]
-    assert counting.asked == ["a bb", "a bb"], "the first time without tokens, the second with them"
+    assert [one.tokens is not None and len(one.tokens) for one in both] == [1, 1, 2, 1]
+    np.testing.assert_array_equal(both[2].dense, plain.dense)
 
 
 _BOUND_S = 60

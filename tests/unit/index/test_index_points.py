@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from orion_recall.index.passages import MOST_TEXTS, MemorySearch, dense_forms, in_parts, passage_key, spans_of
 from orion_recall.index.points import HeldName, HeldPoint, Name, memory_view
-from orion_recall.index.text_forms import context_form, dense_head, keyword_form
-from orion_recall.index.write_batch import (
-    VectorPrefetch,
-    build_write_batch,
-    name_keys_of,
-    names_to_embed,
-    texts_to_embed,
+from orion_recall.index.texts import (
+    MOST_TEXTS,
+    MemorySearch,
+    context_form,
+    dense_forms,
+    dense_head,
+    in_parts,
+    keyword_form,
+    passage_key,
+    spans_of,
 )
+from orion_recall.index.write_batch import VectorPrefetch, WriteBatch, build_write_batch, name_keys_of
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import text_hash
-from orion_recall.values import Change, Memory
+from orion_recall.values import Change, Memory, MemoryView
 from tests.samples.source_samples import TENANT, HashingEmbedder, TokenEmbedder, beside, changes, key, memory
 
 FULL = memory(
@@ -28,77 +30,68 @@ FULL = memory(
 )  # fmt: skip
 
 
-async def test_a_memory_comes_back_from_its_point(sparse: SparseEncoder):
-    (point, *_) = (await build_write_batch(changes(FULL), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
-    payload: Any = point.payload
-    seen = memory_view(payload)
-    assert (seen.id, seen.text, seen.text_hash) == ("a", FULL.text, text_hash(FULL.text))
-    assert (seen.title, seen.speaker, seen.kind, seen.session_id, seen.user_id) == (
-        "Work",
-        "Ana",
-        "world",
-        "s",
-        "u",
-    )
-    assert (seen.ts, seen.tags, seen.uri, seen.source_ref) == (1_772_355_600.0, ("job",), "x:1", "chat")
-    assert seen.entities == FULL.entities
-    assert point.key == key("a")
+async def batch_of(told: Sequence[Change], held: Mapping[int, HeldPoint] | None = None) -> WriteBatch:
+    return await build_write_batch(told, held or {}, VectorPrefetch(HashingEmbedder()), SparseEncoder())
 
 
-async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_is_chatter(sparse: SparseEncoder):
+async def seen(*memories: Memory) -> list[MemoryView]:
+    """What comes back of the memories' points."""
+    return [memory_view(one.payload) for one in (await batch_of(changes(*memories))).points if "id" in one.payload]
+
+
+async def test_a_memory_comes_back_from_its_point():
+    (one,) = await seen(FULL)
+    assert (one.id, one.text, one.text_hash) == ("a", FULL.text, text_hash(FULL.text))
+    parts = (one.title, one.speaker, one.kind, one.session_id, one.user_id)
+    assert parts == ("Work", "Ana", "world", "s", "u")
+    assert (one.ts, one.tags, one.uri, one.source_ref) == (1_772_355_600.0, ("job",), "x:1", "chat")
+    assert one.entities == FULL.entities
+
+
+async def test_a_turn_knows_whether_it_follows_a_question_speaks_of_itself_and_is_chatter():
     texts = ("Where is it?", "I put it there.", "Thanks!")
-    turns = [memory(str(place), text, session_id="s") for place, text in enumerate(texts)]
-    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
-    payloads: list[Any] = [point.payload for point in points]
-    seen = [memory_view(payload) for payload in payloads]
-    assert [one.after_question for one in seen] == [False, True, False]
-    assert [one.first_person for one in seen] == [False, True, False]
-    assert [one.chatter for one in seen] == [False, False, True]
+    turns = await seen(*(memory(str(place), text, session_id="s") for place, text in enumerate(texts)))
+    assert [one.after_question for one in turns] == [False, True, False]
+    assert [one.first_person for one in turns] == [False, True, False]
+    assert [one.chatter for one in turns] == [False, False, True]
 
 
-async def test_a_turn_knows_whether_an_assistant_said_it(sparse: SparseEncoder):
+async def test_a_turn_knows_whether_an_assistant_said_it():
     turns = [
         memory("role", "x", speaker="Halcyon", metadata={"role": "assistant"}),
         memory("agent", "x", speaker="Halcyon", agent_id="halcyon"),
         memory("name", "x", speaker="Assistant"),
         memory("person", "x", speaker="Ruth", agent_id="halcyon"),
     ]
-    points = (await build_write_batch(changes(*turns), {}, VectorPrefetch(HashingEmbedder()), sparse)).points
-    seen = [memory_view(point.payload) for point in points if "id" in point.payload]
-    assert [one.assistant for one in seen] == [True, True, True, False]
+    assert [one.assistant for one in await seen(*turns)] == [True, True, True, False]
 
 
-async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case(sparse: SparseEncoder):
+async def test_an_entity_has_one_point_in_each_tenant_whatever_its_case():
     told = [
         memory("a", "x", entities=["Fjord Labs"]),
         memory("b", "x", entities=["fjord labs"]),
         memory("c", "x", entities=["Fjord Labs"], tenant="other"),
     ]
-
-    async def entities(*given: Memory) -> set[int]:
-        step = await build_write_batch(changes(*given), {}, VectorPrefetch(HashingEmbedder()), sparse)
-        return {point.key for point in step.points if point.dense is None}
-
-    assert len(await entities(*told)) == 2
-    assert await entities(*told) == await entities(*reversed(told))
+    one, other = [await batch_of(changes(*given)) for given in (told, told[::-1])]
+    keys = {point.key for point in one.points if point.dense is None}
+    assert len(keys) == 2
+    assert keys == {point.key for point in other.points if point.dense is None}
 
 
-async def test_a_memory_that_says_what_it_said_is_not_embedded_again(sparse: SparseEncoder):
+async def test_a_memory_that_says_what_it_said_is_not_embedded_again():
     held = HeldPoint(tenant=TENANT, version=1, names=frozenset(), dense=[0.5, 0.5])
     told = changes(memory("a", "the same"), replace(memory("b", "another"), version=2))
-    step = await build_write_batch(
-        told, {key("a"): held, key("b"): held}, VectorPrefetch(HashingEmbedder()), sparse
-    )
+    step = await batch_of(told, {key("a"): held, key("b"): held})
     vectors = {point.key: point.unit_vectors["dense"] for point in step.points}
     assert vectors[key("a")] == [0.5, 0.5]
     assert vectors[key("b")] == (await HashingEmbedder().embed_query("another")).tolist()
 
 
-async def test_what_is_not_live_goes_and_names_no_longer_given_are_forgotten(sparse: SparseEncoder):
+async def test_what_is_not_live_goes_and_names_no_longer_given_are_forgotten():
     gone = replace(memory("a", "x", entities=["Fjord Labs", "Oslo"]), deleted_at=1.0)
     kept = memory("b", "x", entities=["Oslo"])
     held = HeldPoint(tenant=TENANT, version=1, names=frozenset(["fjord labs", "oslo"]), dense=[1.0])
-    step = await build_write_batch(changes(gone, kept), {key("a"): held}, VectorPrefetch(HashingEmbedder()), sparse)
+    step = await batch_of(changes(gone, kept), {key("a"): held})
     assert step.gone == [key("a")]
     assert step.forgotten == [Name(TENANT, "fjord labs")]
     assert key("a") not in {point.key for point in step.points}
@@ -119,10 +112,9 @@ async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(spar
     embedder = Counting()
     ahead = VectorPrefetch(embedder)
     ahead.with_tokens = True
-    step = await build_write_batch(told, {}, ahead, sparse, names=held, with_tokens=True)
-    assert embedder.asked == ["one", "two"] == texts_to_embed(told, {})
+    step = await build_write_batch(told, {}, ahead, sparse, held)
+    assert embedder.asked == ["one", "two"]
     assert asked == [["one", "two"], ["Fjord Labs"]]
-    assert names_to_embed(told, held) == ["Fjord Labs"]
     entities = [point for point in step.points if point.dense is None]
     assert {point.payload["label"]: point.name for point in entities} == {
         "Fjord Labs": (await HashingEmbedder().embed_query("Fjord Labs")).tolist()
@@ -145,39 +137,24 @@ def test_each_passage_is_embedded_after_speaker_and_title():
     assert all(form.startswith(f"{head}The kiln was") for form in forms)
 
 
-class Searched:
-    """A search that gives the first so many of these points."""
-
-    def __init__(self, *points: tuple[int, float]) -> None:
-        self.points, self.asked, self.resolved = points, list[int](), list[int]()
-
-    async def best(self, search: MemorySearch, limit: int) -> list[tuple[int, float]]:
-        return await search.best(limit, self._found, self._memories_of)
-
-    async def _found(self, most: int) -> Sequence[tuple[int, float]]:
-        self.asked.append(most)
-        return self.points[:most]
-
-    async def _memories_of(self, keys: Sequence[int]) -> Mapping[int, int]:
-        self.resolved += keys
-        return {key: MEMORY if key in (passage_key(MEMORY, one) for one in range(32)) else ANOTHER for key in keys}
-
-
-async def test_a_memory_counts_once_by_its_best_passage():
-    searched = Searched(
-        (passage_key(MEMORY, 1), 0.9), (passage_key(ANOTHER, 3), 0.8), (MEMORY, 0.7), (passage_key(MEMORY, 2), 0.6)
-    )
-    assert await searched.best(MemorySearch(), 10) == [(MEMORY, 0.9), (ANOTHER, 0.8)]
-    assert searched.resolved == [passage_key(ANOTHER, 3)], "only what is not known anyway is asked for"
-
-
-async def test_the_search_is_repeated_until_there_are_enough_memories():
+async def test_the_search_is_repeated_until_there_are_enough_memories_and_each_counts_by_its_best_passage():
     many = [(passage_key(MEMORY, number), 1 - number / 100) for number in range(20)]
-    searched, search = Searched(*many, (ANOTHER, 0.5), (9 << 10, 0.4)), MemorySearch()
-    assert await searched.best(search, 2) == [(MEMORY, 1.0), (ANOTHER, 0.5)]
-    assert searched.asked == [2, 4, 8, 16, 32]
-    assert await searched.best(search, 2) == [(MEMORY, 1.0), (ANOTHER, 0.5)]
-    assert searched.asked[5:] == [32], "it begins where the last one ended"
+    points = [*many, (MEMORY, 0.6), (passage_key(ANOTHER, 3), 0.5)]
+    asked, resolved = list[int](), list[int]()
+
+    async def found(most: int) -> Sequence[tuple[int, float]]:
+        asked.append(most)
+        return points[:most]
+
+    async def memories_of(keys: Sequence[int]) -> Mapping[int, int]:
+        resolved.extend(keys)
+        return dict.fromkeys(keys, ANOTHER)
+
+    search = MemorySearch()
+    for _ in range(2):
+        assert await search.best(2, found, memories_of) == [(MEMORY, 1.0), (ANOTHER, 0.5)]
+    assert asked == [2, 4, 8, 16, 32, 32], "it begins where the last one ended"
+    assert resolved == [passage_key(ANOTHER, 3)] * 2, "only what is not known anyway is asked for"
 
 
 async def test_a_page_of_long_memories_is_written_in_parts():

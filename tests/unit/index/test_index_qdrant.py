@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 from uuid import uuid4
@@ -14,7 +13,7 @@ from qdrant_client import models as qm
 from qdrant_client.http.exceptions import UnexpectedResponse
 
 from orion_recall.errors import QueryNotTaken, SourceError, TransientSourceError
-from orion_recall.index.points import KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS, TOLD_FIELDS, TOLD_WEEKDAY
+from orion_recall.index.points import FLOAT_FIELDS, KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer, Timeouts
 from orion_recall.models.sparse import SparseEncoder
@@ -34,44 +33,15 @@ def name() -> str:
     return f"test-{uuid4().hex}"
 
 
-@pytest.fixture
-def private() -> Iterator[QdrantStandIn]:
-    """A stand-in that may be killed."""
-    with qdrant_stand_in() as one:
-        yield one
-
-
 @asynccontextmanager
-async def index_at(
-    url: str,
-    name: str,
-    *,
-    embedder: HashingEmbedder | None = None,
-    timeouts: Timeouts = LONG_TIMEOUTS,
-    api_key: str | None = None,
-) -> AsyncGenerator[QdrantIndex]:
+async def index_at(url: str, name: str, *, api_key: str | None = None) -> AsyncGenerator[QdrantIndex]:
     """An index that has sent nothing yet."""
-    server = QdrantServer.at(url, api_key=api_key, timeouts=timeouts)
-    one = QdrantIndex(server, name, embedder or HashingEmbedder(), SparseEncoder())
+    server = QdrantServer.at(url, api_key=api_key, timeouts=LONG_TIMEOUTS)
+    one = QdrantIndex(server, name, HashingEmbedder(), SparseEncoder())
     try:
         yield one
     finally:
         await one.close()
-
-
-async def calls_of(index: QdrantIndex) -> list[Awaitable[Any]]:
-    """Every kind of call."""
-    scope = Scope(tenant=TENANT)
-    vector = (await HashingEmbedder().embed_query("crane")).tolist()
-    return [
-        index.open(),
-        index.search_dense(vector, scope, 5, 0.0),
-        index.search_sparse(index.sparse.encode_query("crane"), scope, 5),
-        index.find_entities("crane", TENANT, 5),
-        index.fetch([1]),
-        index.speakers(Scope(tenant=TENANT)),
-        index.apply(changes(*ALL)),
-    ]
 
 
 async def test_the_collection_is_made_with_its_vectors_and_payload_indexes(stand_in: QdrantStandIn, name: str):
@@ -82,7 +52,7 @@ async def test_the_collection_is_made_with_its_vectors_and_payload_indexes(stand
         assert {
             one: params.modifier for one, params in (info.config.params.sparse_vectors or {}).items()
         } == dict.fromkeys(("text", "context", "entity"), qm.Modifier.IDF)
-        assert set(info.payload_schema) == {*KEYWORD_FIELDS, *NUMBER_FIELDS, "ts", *TOLD_FIELDS, TOLD_WEEKDAY}
+        assert set(info.payload_schema) == {*KEYWORD_FIELDS, *NUMBER_FIELDS, *FLOAT_FIELDS}
         assert index.position == 0
         assert index.copy == f"{stand_in.url}/{name}"
 
@@ -128,32 +98,28 @@ async def test_a_collection_of_another_shape_is_refused_with_advice_and_left_as_
         assert (info.points_count, info.payload_schema) == (0, {})
 
 
-async def ours_but(index: QdrantIndex, name: str, point: qm.PointStruct) -> None:
-    """A collection of our shape that holds one point."""
-    client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
-    await client.create_collection(
-        name, vectors_config=words.vectors(64), sparse_vectors_config=words.sparse_vectors()
-    )
-    await client.upsert(name, [point])
-
-
 async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_taken(
     stand_in: QdrantStandIn, name: str
 ):
-    async with index_at(stand_in.url, name) as index:
-        await ours_but(index, name, qm.PointStruct(id=1, vector={}, payload={"title": "theirs"}))
-        with pytest.raises(SourceError, match="holds points that orion-recall did not write: give"):
-            await index.open()
-    async with index_at(stand_in.url, f"{name}-2") as index:
-        client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
-        await client.create_collection(
-            f"{name}-2",
-            vectors_config=words.vectors(64),
-            sparse_vectors_config=words.sparse_vectors(),
-            hnsw_config=qm.HnswConfigDiff(m=32, ef_construct=200),  # the graph of the vectors is the operator's
-        )
-        await index.open()
-        assert index.position == 0
+    for collection, points in (
+        (name, [qm.PointStruct(id=1, vector={}, payload={"title": "theirs"})]),
+        (f"{name}-2", []),
+    ):
+        async with index_at(stand_in.url, collection) as index:
+            client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
+            await client.create_collection(
+                collection,
+                vectors_config=words.vectors(64),
+                sparse_vectors_config=words.sparse_vectors(),
+                hnsw_config=qm.HnswConfigDiff(m=32, ef_construct=200),  # the graph of the vectors is the operator's
+            )
+            if points:
+                await client.upsert(collection, points)
+                with pytest.raises(SourceError, match="holds points that orion-recall did not write: give"):
+                    await index.open()
+            else:
+                await index.open()
+                assert index.position == 0
 
 
 async def test_what_was_written_to_a_collection_that_was_made_again_meanwhile_is_written_again(
@@ -195,28 +161,35 @@ async def test_after_a_writer_that_comes_back_late_all_is_applied_again(stand_in
         assert heir.position == 4
 
 
-async def test_a_server_that_is_away_at_first_is_found_by_the_first_call_when_it_is_there(private: QdrantStandIn):
-    private.kill()
-    async with index_at(private.url, "late") as index:
-        for call in await calls_of(index):
-            with pytest.raises(TransientSourceError) as away:
-                await call
-            assert private.url in str(away.value)
-        private.start()
-        assert await dense(index, "crane") == []
-        await index.apply(changes(*ALL))
-        assert (await dense(index, "harbour crane gearbox"))[0] == "crane"
-        private.kill()
-        with pytest.raises(TransientSourceError, match=r"cannot be reached \(\w+Error\)"):
-            await dense(index, "crane")
-        private.start()
-        await index.open()
-        assert index.position == 0, "the stand-in keeps nothing"
+async def test_a_server_that_is_away_at_first_is_found_by_the_first_call_when_it_is_there():
+    vector, scope = (await HashingEmbedder().embed_query("crane")).tolist(), Scope(tenant=TENANT)
+    with qdrant_stand_in() as mortal:
+        mortal.kill()
+        async with index_at(mortal.url, "late") as index:
+            for call in (
+                index.open(),
+                index.search_dense(vector, scope, 5, 0.0),
+                index.search_sparse(index.sparse.encode_query("crane"), scope, 5),
+                index.find_entities("crane", TENANT, 5),
+                index.fetch([1]),
+                index.speakers(scope),
+                index.apply(changes(*ALL)),
+            ):
+                with pytest.raises(TransientSourceError, match=mortal.url):
+                    await call
+            mortal.start()
+            assert await dense(index, "crane") == []
+            await index.apply(changes(*ALL))
+            assert (await dense(index, "harbour crane gearbox"))[0] == "crane"
+            mortal.kill()
+            with pytest.raises(TransientSourceError, match=r"cannot be reached \(\w+Error\)"):
+                await dense(index, "crane")
+            mortal.start()
+            await index.open()
+            assert index.position == 0, "the stand-in keeps nothing"
 
 
-async def test_the_key_is_sent_and_never_told(
-    name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-):
+async def test_the_key_is_sent_and_never_told(name: str, caplog: pytest.LogCaptureFixture):
     with qdrant_stand_in(key="hunter2") as locked:
         async with index_at(locked.url, name, api_key="hunter2") as index:
             await index.apply(changes(*ALL))
@@ -232,30 +205,15 @@ async def test_the_key_is_sent_and_never_told(
     assert "hunter2" not in caplog.text
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> QdrantServer:
-    monkeypatch.setattr("orion_recall.index.qdrant.server._GIVEN_UP_S", -1.0)  # every cancelled call was long
-    return QdrantServer(cast("Any", None), "http://localhost:6333")
-
-
-async def answered() -> str:
-    return "an answer"
-
-
-async def cancelled(server: QdrantServer) -> None:
-    task = asyncio.create_task(server.ask(asyncio.Event().wait()))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    task.cancel()
-    await asyncio.wait([task])
-
-
 @pytest.mark.parametrize("status", [400, 422, 403])
-async def test_a_refused_filter_is_the_querys_fault_and_a_refused_key_is_not(
-    server: QdrantServer, status: int
-) -> None:
+async def test_a_refused_filter_is_the_querys_fault_and_a_refused_key_is_not(status: int) -> None:
+    server = QdrantServer(cast("Any", None), "http://localhost:6333")
+
     async def refused() -> str:
         raise UnexpectedResponse(status, "no", b"{}", httpx.Headers())
+
+    async def answered() -> str:
+        return "an answer"
 
     with pytest.raises(QueryNotTaken if status != 403 else SourceError):
         await server.ask(refused())

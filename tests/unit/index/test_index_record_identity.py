@@ -24,14 +24,8 @@ from tests.stand_ins.oxigraph import Oxigraph
 from tests.stand_ins.qdrant_process import QdrantStandIn
 
 OURS, THEIRS = "2026-11-01T00:00:00.000001Z", "2026-11-02T00:00:00.000002Z"
-WORK, SHIP, LATER = (
-    memory(name, text)
-    for name, text in (
-        ("work", "Ana works at Fjord Labs."),
-        ("ship", "Bo repairs the Aurora."),
-        ("later", "It rains."),
-    )
-)
+WORK, SHIP = memory("work", "Ana works at Fjord Labs."), memory("ship", "Bo repairs the Aurora.")
+LATER = memory("later", "It rains.")
 Copy = RdfGraph | SparqlGraph | EdgeIndex | QdrantIndex
 Opener = Callable[[], Copy]
 
@@ -60,13 +54,6 @@ async def made(
             return one
 
         yield make
-
-
-async def everything(graph: RdfGraph | SparqlGraph) -> list[dict[str, str]]:
-    rows = await graph.select(
-        "SELECT ?s ?p ?o WHERE { { GRAPH ?g { ?s ?p ?o } } UNION { ?s ?p ?o } } ORDER BY ?s ?p ?o"
-    )
-    return [dict(row) for row in rows]
 
 
 def searches(copy: Copy) -> list[Callable[[], Awaitable[object]]]:
@@ -126,24 +113,11 @@ async def test_its_own_record_goes_on_where_it_was(made: Opener):
     assert (graph.position, graph.database_identity) == (3, OURS)
 
 
-@pytest.fixture
-async def shared(empty_oxigraph: Oxigraph) -> AsyncIterator[Callable[[], SparqlGraph]]:
-    """Makes graphs on one server as a worker with a record has them."""
-    async with AsyncExitStack() as stack:
-
-        def make() -> SparqlGraph:
-            one = SparqlGraph(SparqlClient(SparqlServer(url=empty_oxigraph.url)), has_record=True)
-            stack.push_async_callback(one.close)
-            return one
-
-        yield make
-
-
-async def test_before_the_record_is_known_only_an_empty_server_is_read(shared: Callable[[], SparqlGraph]):
-    graph = shared()
+async def test_before_the_record_is_known_only_an_empty_server_is_read(empty_oxigraph: Oxigraph):
+    server = SparqlServer(url=empty_oxigraph.url)
+    graph, first = (SparqlGraph(SparqlClient(server), has_record=True) for _ in range(2))
     await graph.open()
-    assert await everything(graph) == []
-    first = shared()
+    assert await graph.select("SELECT ?s WHERE { { GRAPH ?g { ?s ?p ?o } } UNION { ?s ?p ?o } }") == []
     first.expect(OURS)
     await first.open()
     await first.apply(changes(WORK))
@@ -153,6 +127,8 @@ async def test_before_the_record_is_known_only_an_empty_server_is_read(shared: C
             await call()
     graph.expect(OURS)
     assert set(await graph.fetch([key("work")])) == {key("work")}
+    await graph.close()
+    await first.close()
 
 
 async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
@@ -169,7 +145,7 @@ async def test_a_collection_is_not_read_before_it_is_seen_to_be_of_the_record(
             return one
 
         async def found(index: QdrantIndex) -> list[int]:
-            (hits,) = await index.search_sparse(sparse.encode_query("Ana"), Scope(tenant=TENANT), 9, using=["text"])
+            hits, _ = await index.search_sparse(sparse.encode_query("Ana"), Scope(tenant=TENANT), 9)
             return [number for number, _ in hits]
 
         old, new = await opened(has_record=False), await opened(has_record=True)

@@ -1,5 +1,6 @@
 """The column of token vectors: what is compared, what a crash leaves, what a copy leaves out."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -143,5 +144,13 @@ def test_damaged_files_are_refused(tmp_path: Path, file: str, damage: Callable[[
     column.close()
     path = tmp_path / "tokens" / file
     path.write_bytes(damage(path.read_bytes()))
+    free = lowest_free_file()
     with pytest.raises(SourceError, match=said):
         TokenColumn(tmp_path / "tokens")
+    assert lowest_free_file() <= free, "nothing stays open"
+
+
+def lowest_free_file() -> int:
+    file = os.open(os.devnull, os.O_RDONLY)
+    os.close(file)
+    return file

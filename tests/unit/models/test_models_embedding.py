@@ -36,7 +36,6 @@ TEXTS = [
 async def test_vectors_are_those_of_the_models_card(embedder: OnnxEmbedder, fp32: OnnxEmbedder) -> None:
     # Printed in the documentation of sentence-transformers for the same model.
     vector = await fp32.embed_query("This is an example sentence")
-
     assert vector[:4].tolist() == pytest.approx([0.0676569, 0.0634959, 0.0487131, 0.0793049], abs=1e-5)
     assert float(vector @ await embedder.embed_query("This is an example sentence")) > 0.99
 
@@ -59,7 +58,6 @@ async def test_where_int8_cannot_be_used_fp32_is_and_says_why(
 async def test_a_text_embedded_alone_or_in_a_batch_gives_the_same_vector(weights: Weights) -> None:
     encoder = OnnxEncoder(weights)
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
-
     np.testing.assert_allclose(encoder.encode(TEXTS), alone, atol=1e-5)
     np.testing.assert_allclose(encoder.encode([TEXTS[0], TEXTS[6], TEXTS[3]]), alone[[0, 6, 3]], atol=1e-5)
 
@@ -68,18 +66,14 @@ async def test_a_megabyte_of_text_costs_what_its_beginning_costs(embedder: OnnxE
     beginning = "a sentence of five words. " * 80
     await embedder.embed_query(beginning)
     hits = embedder.cache_hits
-
     await embedder.embed_query(beginning + "x" * 1_000_000)
-
     assert embedder.cache_hits == hits + 1
 
 
 async def test_queries_are_answered_while_a_long_document_job_runs(embedder: OnnxEmbedder) -> None:
     job = asyncio.create_task(embedder.embed_documents([f"document {number} " * 8 for number in range(256)]))
-
     for number in range(3):
         await embedder.embed_query(f"asked beside a document job {number}")
-
     assert not job.done()
     job.cancel()
     await asyncio.wait([job])
@@ -97,7 +91,6 @@ async def test_files_that_are_no_model_are_a_model_error(
             (tmp_path / path.name).symlink_to(path)
     (tmp_path / broken).write_text(content)
     embedder = OnnxEmbedder(path=tmp_path)
-
     with pytest.raises(ModelError, match="could not be loaded"):
         await embedder.load()
     await embedder.close()
@@ -156,9 +149,7 @@ async def test_the_same_text_waiting_twice_is_embedded_once(
 ) -> None:
     tasks = await start(batcher, encoder, ["same", "same", "other", "other"])
     encoder.gate.set()
-
     await asyncio.gather(*tasks)
-
     assert encoder.batches == [["same"], ["other"]]
     assert (batcher.cache_hits, batcher.cache_misses) == (2, 2)
 
@@ -169,7 +160,6 @@ async def test_a_text_seen_before_comes_from_the_cache_and_cannot_be_changed_by_
     encoder.gate.set()
     await batcher.embed("text")
     again = await batcher.embed("text")
-
     assert encoder.batches == [["text"]]
     assert (batcher.cache_hits, batcher.cache_misses) == (1, 1)
     with pytest.raises(ValueError, match="read-only"):
@@ -186,11 +176,32 @@ async def test_a_cancelled_caller_does_not_disturb_the_others(
     late = asyncio.create_task(batcher.embed("late"))
     await until(lambda: batcher.cache_misses == 4, "the late query is taken in")
     encoder.gate.set()
-
     assert (await kept).tolist() == [6]
     assert (await late).tolist() == [4]
     assert running.cancelled() and shared.cancelled() and leaving.cancelled()
     assert encoder.batches == [["running"], ["shared", "late"]], "nobody waits for 'leaving' any more"
+
+
+async def test_a_batch_that_fails_is_the_error_of_its_own_queries_and_closing_that_of_those_that_wait(
+    batcher: QueryBatcher[Vector], encoder: GatedEncoder
+) -> None:
+    encoder.failure = ValueError("no")
+    failing, answered = await start(batcher, encoder, ["failing", "well"])
+    encoder.gate.set()
+    with pytest.raises(ModelError, match="the query could not be embedded: no"):
+        await failing
+    assert (await answered).tolist() == [4]
+    encoder.gate.clear()
+    running = asyncio.create_task(batcher.embed("running"))
+    await until(lambda: ["running"] in encoder.batches, "one runs")
+    waiting = asyncio.create_task(batcher.embed("waiting"))
+    await until(lambda: batcher.cache_misses == 4, "one waits")
+    closing = asyncio.create_task(batcher.close())
+    with pytest.raises(ModelError, match="was closed"):
+        await waiting
+    encoder.gate.set()
+    await closing
+    assert (await running).tolist() == [7]
 
 
 async def test_a_query_has_the_right_of_way_until_it_has_its_vector(
@@ -200,7 +211,6 @@ async def test_a_query_has_the_right_of_way_until_it_has_its_vector(
     began = time.perf_counter()
     await FOREGROUND.pause(0.05)
     assert time.perf_counter() - began >= 0.05, "documents wait, for as long as they may"
-
     waiting = asyncio.create_task(FOREGROUND.pause(60))
     encoder.gate.set()
     await asked

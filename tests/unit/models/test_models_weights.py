@@ -47,9 +47,7 @@ def test_the_wheels_weights_are_found_and_known(weights: Weights) -> None:
 )
 def test_weights_at_a_path_have_their_folders_name(model: str, tokenizer: str, given: str, tmp_path: Path) -> None:
     write_model(tmp_path, model=model, tokenizer=tokenizer)
-
     found = find_weights(tmp_path / given)
-
     assert (found.name, found.model_path) == ((tmp_path / tokenizer).parent.name, tmp_path / model)
     assert found.tokenizer_path == tmp_path / tokenizer
 
@@ -60,7 +58,6 @@ def test_the_hash_covers_graph_and_tensors(tmp_path: Path) -> None:
     (tmp_path / "onnx" / "model.onnx_data").write_bytes(b"1")
     with_tensors = find_weights(tmp_path).sha256
     (tmp_path / "onnx" / "model.onnx_data").write_bytes(b"2")
-
     assert len({graph_alone, with_tensors, find_weights(tmp_path).sha256}) == 3
 
 

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from orion_recall.index.passages import dense_forms
-from orion_recall.index.points import Name
 from orion_recall.index.qdrant.index import QdrantIndex
+from orion_recall.index.texts import dense_forms
 from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource
 from orion_recall.values import Memory, MergedName, Scope
-from tests.samples.index_kinds import KINDS, IndexPlace
+from tests.samples.index_kinds import KINDS, IndexPlace, snapshot
 from tests.samples.source_samples import (
     ALL,
     CRANE,
@@ -84,18 +83,6 @@ async def index(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> As
         yield one
 
 
-async def snapshot(index: MemoryIndex) -> object:
-    scope = Scope(tenant=TENANT)
-    vector = (await HashingEmbedder().embed_query("harbour crane")).tolist()
-    return (
-        await index.search_dense(vector, scope, 10, -1.0),
-        await index.search_sparse(SparseEncoder().encode_query("harbour crane"), scope, 10),
-        await index.fetch([key(one.id) for one in OURS]),
-        await index.find_entities("harbour crane fjord labs", TENANT, 10),
-        index.position,
-    )
-
-
 async def everything(index: MemoryIndex) -> set[int]:
     vector = (await HashingEmbedder().embed_query("anything")).tolist()
     return {found for found, _ in await index.search_dense(vector, Scope(tenant=TENANT), 100, -1.0)}
@@ -109,39 +96,44 @@ async def test_both_arms_find_what_shares_words_with_the_question(told: MemoryIn
 
 
 async def test_dense_hits_below_the_threshold_are_left_out(told: MemoryIndex):
-    vector = (await HashingEmbedder().embed_query("harbour crane gearbox")).tolist()
-    everything = await told.search_dense(vector, Scope(tenant=TENANT), 10, -1.0)
-    assert len(everything) == 3
-    floor = everything[0][1] - 1e-3
-    assert await told.search_dense(vector, Scope(tenant=TENANT), 10, floor) == everything[:1]
-    assert [score for _, score in everything] == sorted((score for _, score in everything), reverse=True)
+    vector, scope = (await HashingEmbedder().embed_query("harbour crane gearbox")).tolist(), Scope(tenant=TENANT)
+    found = await told.search_dense(vector, scope, 10, -1.0)
+    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    assert await told.search_dense(vector, scope, 10, found[0][1] - 1e-3) == found[:1]
+
+
+NOBODY, BOTH = set[str](), {"Ana", "Bo"}
 
 
 @pytest.mark.parametrize(
-    ("parts", "seen"),
+    ("parts", "seen", "speakers"),
     [
-        ({}, {"crane", "order", "shed"}),
-        ({"session_id": "s1"}, {"crane", "order"}),
-        ({"user_id": "u1"}, {"crane", "shed"}),
-        ({"agent_id": "scout"}, {"crane", "shed"}),
-        ({"agent_id": "scout", "run_id": "r2"}, {"shed"}),
-        ({"run_id": "r9"}, set[str]()),
-        ({"kinds": ("observation", "plan")}, {"crane"}),
-        ({"tags": ("order", "boat")}, {"order"}),
-        ({"since": NOW - 60}, {"order"}),
-        ({"until": NOW - 60}, {"crane"}),
-        ({"as_of": NOW - 60}, {"crane", "shed"}),
-        ({"since": NOW - 100, "until": NOW - 50}, {"crane"}),
-        ({"session_id": "s1", "user_id": "u1", "tags": ("harbour",)}, {"crane"}),
-        ({"session_id": "nowhere"}, set[str]()),
-        ({"since": 0.0, "until": 0.0}, set[str]()),
+        ({}, {"crane", "order", "shed"}, BOTH),
+        ({"session_id": "s1"}, {"crane", "order"}, BOTH),
+        ({"user_id": "u1"}, {"crane", "shed"}, {"Bo"}),
+        ({"agent_id": "scout"}, {"crane", "shed"}, {"Bo"}),
+        ({"agent_id": "scout", "run_id": "r2"}, {"shed"}, {"Bo"}),
+        ({"run_id": "r9"}, NOBODY, NOBODY),
+        ({"kinds": ("observation", "plan")}, {"crane"}, BOTH),
+        ({"tags": ("order", "boat")}, {"order"}, {"Ana"}),
+        ({"since": NOW - 60}, {"order"}, BOTH),
+        ({"until": NOW - 60}, {"crane"}, BOTH),
+        ({"as_of": NOW - 60}, {"crane", "shed"}, {"Bo"}),
+        ({"since": NOW - 100, "until": NOW - 50}, {"crane"}, BOTH),
+        ({"session_id": "s1", "user_id": "u1", "tags": ("harbour",)}, {"crane"}, {"Bo"}),
+        ({"session_id": "nowhere"}, NOBODY, NOBODY),
+        ({"since": 0.0, "until": 0.0, "session_id": "s2"}, NOBODY, {"Bo"}),
     ],
     ids=str,
 )
-async def test_every_part_of_a_scope_filters_both_arms(told: MemoryIndex, parts: dict[str, Any], seen: set[str]):
+async def test_every_part_of_a_scope_filters_both_arms_and_of_ids_and_tags_the_speakers(
+    told: MemoryIndex, parts: dict[str, Any], seen: set[str], speakers: set[str]
+):
     scope = Scope(tenant=TENANT, **parts)
     assert set(await dense(told, "crane", scope)) == seen
     assert set(await lexical(told, "crane gearbox ordered shed", scope)) == seen
+    assert await told.speakers(scope) == speakers
+    assert await told.speakers(Scope(tenant="nobody", **parts)) == frozenset()
 
 
 async def test_tenants_never_see_each_other(told: MemoryIndex):
@@ -153,32 +145,10 @@ async def test_tenants_never_see_each_other(told: MemoryIndex):
         assert {found for found, _ in await told.search_dense(vector, scope, 10, -1.0)} == mine
         for hits in await told.search_sparse(terms, scope, 10):
             assert {found for found, _ in hits} <= mine
-    assert await told.speakers(Scope(tenant=TENANT)) == {"Ana", "Bo"}
-    assert await told.speakers(Scope(tenant="other")) == {"Eve"}
-    assert await told.speakers(Scope(tenant="nobody")) == frozenset()
+    for tenant, speakers in ((TENANT, {"Ana", "Bo"}), ("other", {"Eve"}), ("nobody", set[str]())):
+        assert await told.speakers(Scope(tenant=tenant)) == speakers
     assert [label for label, _ in await told.find_entities("secret crane", "other", 5)] == ["Secret Crane"]
     assert "Secret Crane" not in [label for label, _ in await told.find_entities("secret crane", TENANT, 5)]
-
-
-@pytest.mark.parametrize(
-    ("parts", "speakers"),
-    [
-        ({"session_id": "s1"}, {"Ana", "Bo"}),
-        ({"session_id": "s2"}, {"Bo"}),
-        ({"session_id": "nowhere"}, set[str]()),
-        ({"user_id": "u1"}, {"Bo"}),
-        ({"user_id": "nobody"}, set[str]()),
-        ({"agent_id": "scout"}, {"Bo"}),
-        ({"agent_id": "other"}, set[str]()),
-        ({"run_id": "r9"}, set[str]()),
-        ({"tags": ("order", "none")}, {"Ana"}),
-        ({"kinds": ("none",), "since": NOW, "session_id": "s2"}, {"Bo"}),
-    ],
-    ids=str,
-)
-async def test_speakers_are_those_of_the_scope(told: MemoryIndex, parts: dict[str, Any], speakers: set[str]):
-    assert await told.speakers(Scope(tenant=TENANT, **parts)) == speakers
-    assert await told.speakers(Scope(tenant="nobody", **parts)) == frozenset()
 
 
 async def test_words_of_another_tenant_change_no_score(index: MemoryIndex):
@@ -192,17 +162,6 @@ async def test_words_of_another_tenant_change_no_score(index: MemoryIndex):
     assert after == before
     await index.remove([key(one.id, one.tenant) for one in theirs])
     assert await index.search_sparse(asked, scope, 10) == before[0]
-
-
-async def test_words_of_own_memories_change_the_score_until_they_are_deleted(index: MemoryIndex):
-    asked, scope = SparseEncoder().encode_query("gearbox"), Scope(tenant=TENANT)
-    (before, *_), _ = await index.search_sparse(asked, scope, 10)
-    further = [memory(f"t{number}", "A gearbox, and more.") for number in range(9)]
-    await index.apply(changes(*further, start=20))
-    now = dict((await index.search_sparse(asked, scope, 50))[0])
-    assert now[before[0]] < before[1]
-    await index.remove([key(one.id) for one in further])
-    assert (await index.search_sparse(asked, scope, 50))[0][0] == before
 
 
 async def test_memories_are_fetched_whole_and_unknown_keys_are_left_out(told: MemoryIndex):
@@ -279,8 +238,7 @@ async def test_hostile_texts_are_kept_and_found(index: MemoryIndex):
 
 async def test_a_memory_that_comes_twice_in_one_batch_is_as_it_was_last(index: MemoryIndex):
     first = memory("twice", "zeppelin")
-    later = replace(first, title="Balloon")
-    await index.apply([*changes(first, start=5), *changes(later, start=6)])
+    await index.apply([*changes(first, start=5), *changes(replace(first, title="Balloon"), start=6)])
     assert (await index.fetch([key("twice")]))[key("twice")].title == "Balloon"
     assert await lexical(index, "balloon", memories=[first]) == ["twice"]
     assert index.position == 6
@@ -390,21 +348,18 @@ async def test_the_vectors_of_memories_are_given_by_key(index: MemoryIndex):
 
 
 async def test_dated_memories_of_a_scope_are_listed_by_their_time(index: MemoryIndex):
-    day = 86_400.0
-
-    def at(days: int) -> datetime:
-        return datetime.fromtimestamp(NOW + days * day, UTC)
-
+    at = [NOW + days * 86_400.0 for days in range(5)]
+    when = [datetime.fromtimestamp(moment, UTC) for moment in at]
     dated = (
-        memory("third", "c", mentioned_at=at(3), session_id="two"),
-        memory("first", "a", mentioned_at=at(1), session_id="one"),
-        memory("second", "b", mentioned_at=at(2), session_id="one", kind="world"),
-        memory("fourth", "d", mentioned_at=at(4)),
-        memory("theirs", "e", mentioned_at=at(2), tenant="other"),
+        memory("third", "c", mentioned_at=when[3], session_id="two"),
+        memory("first", "a", mentioned_at=when[1], session_id="one"),
+        memory("second", "b", mentioned_at=when[2], session_id="one", kind="world"),
+        memory("fourth", "d", mentioned_at=when[4]),
+        memory("theirs", "e", mentioned_at=when[2], tenant="other"),
         memory("undated", "f"),
     )
     await index.apply(changes(*dated, start=index.position + 1))
-    ours = Scope(tenant=TENANT, since=NOW + 1 * day, until=NOW + 4 * day)
+    ours, after = Scope(tenant=TENANT, since=at[1], until=at[4]), Scope(tenant=TENANT, since=at[1])
 
     async def listed(scope: Scope, limit: int = 10, *, newest_first: bool = False, without: Sequence[str] = ()):
         found = await index.in_time_order(scope, limit, newest_first=newest_first, without_sessions=without)
@@ -416,15 +371,10 @@ async def test_dated_memories_of_a_scope_are_listed_by_their_time(index: MemoryI
     assert await listed(ours, 2, newest_first=True) == [third, second]
     assert await listed(replace(ours, kinds=("world",))) == [second]
     assert await listed(ours, without=["one"]) == [third]
-    after = replace(ours, until=None)
     assert await listed(after, without=["one", "two"]) == [fourth]
+    sessions = ["one", "one", "two", None]
     found = await index.in_time_order(after, 10)
-    assert [(one.ts, one.session_id) for one in found] == [
-        (NOW + 1 * day, "one"),
-        (NOW + 2 * day, "one"),
-        (NOW + 3 * day, "two"),
-        (NOW + 4 * day, None),
-    ]
+    assert [(one.ts, one.session_id) for one in found] == list(zip(at[1:], sessions, strict=True))
     everything = await listed(Scope(tenant=TENANT), 1000)
     assert key("undated") not in everything
     assert everything[-4:] == [first, second, third, fourth]
@@ -440,20 +390,6 @@ async def test_entities_are_found_by_the_vectors_of_their_names_in_their_tenant_
     assert "Secret Crane" not in [label for label, _ in others]
     assert (await near("secret crane", "other"))[0][0] == "Secret Crane"
     assert len(await near("harbour crane", limit=1)) == 1
-
-
-async def test_no_search_for_memories_finds_a_name_and_none_for_names_a_memory(told: MemoryIndex):
-    """Also when all that there is may come."""
-    scope, ours = Scope(tenant=TENANT), {key(one.id) for one in OURS}
-    labels = {label for one in OURS for label in one.entities}
-    for text in (*labels, "anything"):
-        vector = (await HashingEmbedder().embed_query(text)).tolist()
-        assert {found for found, _ in await told.search_dense(vector, scope, 100, -1.0)} == ours
-        for hits in await told.search_sparse(SparseEncoder().encode_query(text), scope, 100):
-            assert {found for found, _ in hits} <= ours
-        assert {label for label, _ in await told.names_near(vector, TENANT, 100)} <= labels
-    assert set(await told.held()) >= ours
-    assert not {Name(TENANT, label.casefold()).key for label in labels} & set(await told.held())
 
 
 async def test_memories_are_found_by_the_times_that_their_texts_tell(
@@ -476,19 +412,20 @@ async def test_memories_are_found_by_the_times_that_their_texts_tell(
     vector = (await HashingEmbedder().embed_query("anything")).tolist()
     names = {key(name): name for name in texts}
 
-    async def found(index: MemoryIndex, scope: Scope) -> set[str]:
-        return {names[one] for one, _ in await index.search_dense(vector, scope, 10, -1.0)}
-
     async with opened(kind, sparse, stand_in) as one:
         await one.apply(changes(*memories))
-        assert await found(one, within("2026-11-27", "2026-11-28")) == {"vet", "lease"}
-        assert await found(one, within("2026-11-27T10:00", "2026-11-28")) == {"lease"}
-        assert await found(one, within("2026-12-08", "2026-12-09")) == {"choir", "lease"}
-        assert await found(one, within("2027-06-05", "2027-06-06")) == set()
-        assert await found(one, within("2027-06-01", "2027-07-01")) == {"choir"}
-        assert await found(one, within("2021-05-05", "2021-05-06")) == set()
-        assert await found(one, Scope(tenant=TENANT, told=((None, 1.7e9),))) == {"other"}
-        assert await found(one, Scope(tenant=TENANT, told=((1.81e9, None),))) == {"choir"}
+        for scope, expected in (
+            (within("2026-11-27", "2026-11-28"), {"vet", "lease"}),
+            (within("2026-11-27T10:00", "2026-11-28"), {"lease"}),
+            (within("2026-12-08", "2026-12-09"), {"choir", "lease"}),
+            (within("2027-06-05", "2027-06-06"), set[str]()),
+            (within("2027-06-01", "2027-07-01"), {"choir"}),
+            (within("2021-05-05", "2021-05-06"), set[str]()),
+            (Scope(tenant=TENANT, told=((None, 1.7e9),)), {"other"}),
+            (Scope(tenant=TENANT, told=((1.81e9, None),)), {"choir"}),
+        ):
+            found = await one.search_dense(vector, scope, 10, -1.0)
+            assert {names[number] for number, _ in found} == expected
         terms = SparseEncoder().encode_query("vet choir lease")
         own, _ = await one.search_sparse(terms, within("2026-11-27", "2026-11-28"), 10)
         assert {names[number] for number, _ in own} == {"vet", "lease"}

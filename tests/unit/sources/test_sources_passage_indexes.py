@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from orion_recall.index.passages import dense_forms, spans_of
+from orion_recall.index.texts import dense_forms, spans_of
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.values import Change, Memory, Scope
 from tests.samples.index_kinds import Index, IndexPlace
@@ -21,12 +21,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect i
 FILLER = "We talked about the weather and about nothing else for a long while. " * 16
 LONG = memory(
     "long",
-    f"{FILLER}\nThe sluice gate rusted through.\n{FILLER}\nA heron nests under the footbridge.\n{FILLER}",
-    speaker="Ruth",
-    session_id="spring",
-    tags=["river"],
-    entities=["Sluice"],
-)
+    f"{FILLER}\nThe sluice gate rusts on 5 March 2026.\n{FILLER}\nA heron nests under the footbridge.\n{FILLER}",
+    speaker="Ruth", session_id="spring", user_id="u", agent_id="ag", run_id="r", tags=["river"],
+    entities=["Sluice"], mentioned_at="2026-01-01T00:00Z",
+)  # fmt: skip
 SHORT = memory("short", "The heron likes eels.", speaker="Ivo", session_id="spring")
 OTHER = memory("other", "A quiet day.", speaker="Ivo", session_id="autumn")
 ABROAD = replace(LONG, tenant="elsewhere")
@@ -64,7 +62,13 @@ async def test_a_long_memory_is_found_once_by_its_best_passage(index: Index):
 
 async def test_passages_are_in_the_scope_of_their_memory(index: Index):
     assert {one for one, _ in await dense(index, "heron", session_id="autumn")} == {key("other")}
-    assert {one for one, _ in await dense(index, "heron", tags=("river",))} == {key("long")}
+    best = dict(await dense(index, "heron footbridge"))[key("long")]
+    scopes: tuple[dict[str, Any], ...] = (
+        {"tags": ("river",)}, {"user_id": "u"}, {"agent_id": "ag"}, {"run_id": "r"}, {"speakers": ("Ruth",)},
+        {"told": ((1_700_000_000.0, 1_900_000_000.0),)},
+    )  # fmt: skip
+    for scope in scopes:
+        assert await dense(index, "heron footbridge", **scope) == [(key("long"), best)]
     assert await dense(index, "heron", user_id="nobody") == []
 
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from orion_recall.errors import SourceError
-from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.passages import dense_forms
 from orion_recall.index.points import Name
+from orion_recall.index.texts import dense_forms
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LateInteraction
 from tests.samples.index_kinds import IndexPlace
@@ -107,18 +106,12 @@ async def test_once_written_without_them_an_index_has_them_no_more(places: Index
         assert await index.without_tokens() is not None
 
 
-async def test_other_tokens_of_the_same_model_are_not_compared(folder: Path, sparse: SparseEncoder):
-    index = EdgeIndex(folder / "index", TokenEmbedder(), sparse)
-    await index.open()
-    await index.apply(changes(CRANE))
-    await index.close()
+async def test_other_tokens_of_the_same_model_are_not_compared(places: IndexPlace):
     other = TokenEmbedder()
     other.token_space = "hashing-32-another"
-    again = EdgeIndex(folder / "index", other, sparse)
-    await again.open()
-    try:
-        assert "of another kind" in str(await again.without_tokens())
-        await again.apply(changes(replace(CRANE, version=2)))
-        assert set(await again.held()) == {key("crane", TENANT)}
-    finally:
-        await again.close()
+    async with places.index(TokenEmbedder()) as index:
+        await index.apply(changes(CRANE))
+    async with places.index(other) as index:
+        assert "of another kind" in str(await index.without_tokens())
+        await index.apply(changes(replace(CRANE, version=2)))
+        assert set(await index.held()) == {key("crane", TENANT)}

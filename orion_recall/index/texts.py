@@ -1,23 +1,25 @@
-"""Passages of long memories in the index: their points, and the best passage of each memory that a search finds.
+"""Texts of a memory in the index: what is embedded, whole or in passages, and what is indexed by keyword.
 
-A memory whose text is longer than the embedding model sees has its first passage in its own point and one further
-point for each of the others. Those have the parent's key, what its scope is checked by, and vectors, and neither
-text nor words. They belong to a tenant of their own, so that no other search finds or counts them: only the
-searches by vectors of memories ask for both tenants.
+Date and speaker belong in both: "what did Ana say in May?" is asked of them as much as of the text. A turn is
+often only understood with the one before it ("Yes, on Friday!"), so a second keyword form holds both.
+
+A memory longer than the embedding model sees has its first passage in its own point and a point for each of the
+others, with the memory's key, its scope and vectors. Those belong to a tenant of their own, so that only searches
+by vectors of memories, which ask for both tenants, find or count them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 
 from orion_recall.foreground import FOREGROUND
-from orion_recall.index.text_forms import dense_head
 from orion_recall.text.passages import MOST_PASSAGES, Span, passages
-from orion_recall.values import Change, Memory
+from orion_recall.values import Change, Memory, MemoryView
 
 OF: Final = "of"
 """The field of a passage's point that has the key of its memory."""
@@ -33,12 +35,53 @@ _AT_A_TIME: Final = 4
 # U+FFFD is in no tenant's name.
 _TENANT: Final = "\ufffdpassages of "
 _SCOPE: Final = ("session", "user", "agent", "run", "speaker", "kind", "tags", "ts", "told")
-# Points of passages that are compared for each memory, to find its best one.
-_COMPARED: Final = 10
-
 
 Found = Sequence[tuple[int, float]]
 """Points found by a dense search, best first: key and score."""
+
+
+def dense_head(memory: Memory) -> str:
+    """What is embedded before the text, or before each passage of it: who said it and when, and its title."""
+    return _head(memory, event_time(memory))
+
+
+def dense_form_of_view(memory: MemoryView) -> str:
+    """The text that is embedded of a memory that no index holds: as of one that is embedded as a whole."""
+    return _head(memory, memory.ts) + memory.text
+
+
+def keyword_form(memory: Memory) -> str:
+    """The text whose words are indexed."""
+    day = _day(event_time(memory))
+    parts = (memory.title, memory.speaker, day, memory.text, " ".join(memory.tags))
+    return " ".join(part for part in parts if part)
+
+
+def context_form(change: Change) -> str:
+    """The keyword form of a turn with the texts of its neighbours."""
+    beside = [turn.text for turn in (change.previous, change.following) if turn is not None]
+    return " ".join((keyword_form(change.memory), *beside))
+
+
+def event_time(memory: Memory) -> float | None:
+    """When it happened, else when it was mentioned: epoch seconds."""
+    return memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
+
+
+def _head(memory: Memory | MemoryView, moment: float | None) -> str:
+    said = ", ".join(part for part in (memory.speaker, _day(moment)) if part)
+    return "".join(f"{part}: " for part in (said, memory.title) if part)
+
+
+@lru_cache(maxsize=1024)
+def _day(moment: float | None) -> str | None:
+    if moment is None:
+        return None
+    try:
+        when = datetime.fromtimestamp(moment, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
+    return f"{when.day} {when:%B} {when.year}"
 
 
 def tenants_of(tenant: str) -> tuple[str, str]:
@@ -47,20 +90,13 @@ def tenants_of(tenant: str) -> tuple[str, str]:
 
 
 def passage_key(memory: int, number: int) -> int:
-    """The key of a passage's point; that of the memory for the first passage.
-
-    The key of a memory has 63 bits. Here its last five give way to the number, and a 64th says what it is:
-    so the key tells which passage it is, and of which memory but for five bits.
-    """
+    """The key of a passage's point; that of the memory for the first passage."""
+    # The last five of a memory's 63 bits give way to the number, and a 64th says what it is.
     return memory if number == 0 else _IS_PASSAGE | (memory & ~_NUMBERS) | number
 
 
-def _number(key: int) -> int:
-    return key & _NUMBERS if key & _IS_PASSAGE else 0
-
-
 def _memory(key: int) -> int:
-    """The memory that a point belongs to, as a number for comparisons: its key without the last five bits."""
+    """The memory that a point belongs to, to be compared: its key without the last five bits."""
     return key & ~(_IS_PASSAGE | _NUMBERS)
 
 
@@ -69,18 +105,14 @@ def spans_of(memory: Memory) -> tuple[Span, ...]:
     return _spans(memory.text, dense_head(memory))
 
 
-@lru_cache(maxsize=MOST_TEXTS)
-def _spans(text: str, head: str) -> tuple[Span, ...]:
-    """Kept for as long as one page is written: they are asked for at several steps."""
-    return passages(text, head)
+# Kept for as long as one page is written: they are asked for at several steps.
+_spans = lru_cache(maxsize=MOST_TEXTS)(passages)
 
 
 def dense_forms(memory: Memory) -> list[str]:
     """The texts that are embedded: one for each passage, one for a text that fits as a whole."""
-    head, spans = dense_head(memory), spans_of(memory)
-    if not spans:
-        return [head + memory.text]
-    return [head + memory.text[span.start : span.end] for span in spans]
+    head, spans = dense_head(memory), spans_of(memory) or ((0, len(memory.text)),)
+    return [head + memory.text[start:end] for start, end in spans]
 
 
 def flat(spans: Sequence[Span]) -> tuple[int, ...]:
@@ -127,8 +159,8 @@ class MemorySearch:
     ) -> list[tuple[int, float]]:
         """The first `limit` memories that `search` finds: key and best score, best first.
 
-        `search` gives at most so many points. It is repeated with more as long as they are of too few memories.
-        `memories_of` gives the memories of passages, by key: it is asked where only passages of one were found.
+        `search` gives at most so many points, and is repeated with more as long as they are of too few memories.
+        `memories_of` gives the memories of passages, by key, where only passages of one were found.
         """
         wanted = self._points_each * limit
         while len(best := _best(found := await search(wanted))) < limit and len(found) >= wanted:
@@ -159,14 +191,9 @@ def points_of(keys: Sequence[int], numbers: Mapping[int, int]) -> dict[int, int]
     return {passage_key(key, numbers.get(key, 0)): key for key in keys}
 
 
-def compared_for(keys: Sequence[int]) -> int:
-    """How many points are looked at to find the nearest passages of these memories."""
-    return _COMPARED * len(keys)
-
-
 def nearest(found: Found, keys: Sequence[int]) -> dict[int, int]:
     """The number of the nearest passage of each memory of the keys, where that is not the first."""
     numbers: dict[int, int] = {}
     for key, _ in found:
-        numbers.setdefault(_memory(key), _number(key))
+        numbers.setdefault(_memory(key), key & _NUMBERS if key & _IS_PASSAGE else 0)
     return {key: number for key in keys if (number := numbers.get(_memory(key), 0))}
