@@ -48,8 +48,7 @@ class DeadLetterRetention:
 
 KEPT_DAYS = 7
 _PAUSE_S = 0.2
-# The lock that one worker at a time holds while it deletes a batch. Rows are not locked one by one: that asks for
-# the right to update them, which a worker has not.
+# One worker at a time. To lock rows asks for the right to update them, which a worker has not.
 _LOCK: LiteralString = "SELECT try_write_lock('requests')"
 # By the clock of the database, which wrote the times.
 _DELETE: LiteralString = f"""
@@ -90,9 +89,8 @@ class RequestRetention:
             return len(await connection.fetch(_DELETE, *given))
 
 
-_MOST_IDS = 50
+_MOST_IDS, _MOST_WAITING = 50, 100_000
 _FLUSH_EVERY_S = 2.0
-_MOST_WAITING = 100_000
 
 
 class AccessCounts:
