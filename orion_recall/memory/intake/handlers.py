@@ -131,12 +131,7 @@ class MessageHandlers:
             "stores": Handler(STORE_KIND, RECEIPT_KIND, self._store, partial(_receipt_of, ())),
             "updates": Handler(UPDATE_KIND, RECEIPT_KIND, self._update, partial(_receipt_of, ())),
             "deletes": Handler(DELETE_KIND, RECEIPT_KIND, self._delete, partial(_receipt_of, ())),
-            "feedback": Handler(
-                FEEDBACK_KIND,
-                FEEDBACK_RECEIPT_KIND,
-                self._feedback,
-                lambda error: RecallReceiptV1(recorded=False, error=error),
-            ),
+            "feedback": Handler(FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND, self._feedback, _not_recorded),
         }
 
     @property
@@ -415,6 +410,10 @@ def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
 
 def _entry_key(stream: str, entry: Entry) -> str:
     return f"entry:{stream}:{entry.id}"
+
+
+def _not_recorded(error: ErrorInfo) -> RecallReceiptV1:
+    return RecallReceiptV1(recorded=False, error=error)
 
 
 def _request_hash(kind: str, message: BaseModel) -> str:

@@ -87,11 +87,9 @@ async def read_aliases(connection: Connection, memories: Sequence[Memory]) -> Al
     names = list(dict.fromkeys(name for memory in memories for name in _names(memory)))
     if not names:
         return Aliases()
-    tenants, kinds, folded = (list(part) for part in zip(*names, strict=True))
-    rows = await connection.fetch(_IN_FORCE, tenants, kinds, folded)
     called: dict[NameKey, str] = {}
     standing: dict[NameKey, MergedName] = {}
-    for row in rows:
+    for row in await connection.fetch(_IN_FORCE, *(list(part) for part in zip(*names, strict=True))):
         called[NameKey(row["tenant"], row["kind"], row["alias"])] = row["canonical"]
         key = NameKey(row["tenant"], row["kind"], row["canonical_folded"])
         known = standing[key].aliases if key in standing else ()

@@ -19,7 +19,7 @@ from orion_recall.text.normal import one_line, storable, storable_json, text_has
 from orion_recall.time_values import LAST_S
 from orion_recall.values import JsonValue, Memory
 
-_NAMES = ("session_id", "node_id", "user_id", "agent_id", "run_id", "source", "uri")
+_TEXTS = ("title", "speaker", "session_id", "node_id", "user_id", "agent_id", "run_id", "source", "uri")
 # A longer title is a sentence, and no name of anything.
 _MAX_TITLE_WORDS = 8
 # Also of a hash: a guess may become another. It never hides a memory, which is found as this one, too.
@@ -39,13 +39,12 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         raise InvalidMessage("supersedes: a memory cannot take its own place")
     if message.occurred_at and message.occurred_until and message.occurred_until < message.occurred_at:
         raise InvalidMessage("occurred_until: it ends before it begins (occurred_at)")
-    title = _text(message.title)
-    speaker = _text(message.speaker)
+    texts = {name: value and storable(value) for name in _TEXTS for value in [getattr(message, name)]}
+    title, speaker = texts["title"], texts["speaker"]
     given = unique_names(map(storable, message.entities))
     occurred_at, mentioned_at = _seconds(message.occurred_at), _seconds(message.mentioned_at)
     at = mentioned_at if occurred_at is None else occurred_at
     found = extract(text, speaker, known_names(given, title), at=at)
-    names: dict[str, Any] = {name: _text(getattr(message, name)) for name in _NAMES}
     guess = None
     if message.kind is None:
         guess = infer_kind(text, title=title, is_talk=speaker is not None and message.session_id is not None)
@@ -58,8 +57,6 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         kind_confidence=guess.confidence if guess else None,
         text_hash=text_hash(text),
         content_hash=hashed,
-        title=title,
-        speaker=speaker,
         occurred_at=occurred_at,
         occurred_until=_seconds(message.occurred_until),
         mentioned_at=mentioned_at,
@@ -72,7 +69,7 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         given_entities=given,
         supersedes=unique_names(map(storable, message.supersedes)),
         lacks_context=found.lacks_context and message.session_id is not None,
-        **names,
+        **texts,
     )
 
 
@@ -84,7 +81,8 @@ def known_names(given: Sequence[str], title: str | None) -> list[str]:
 def as_message(memory: Memory) -> MemoryV1:
     """The memory as it would be sent to be stored: composed again it says the same."""
     values: dict[str, Any] = {name: getattr(memory, name) for name in MemoryV1.model_fields}
-    values |= {name: _moment(values[name]) for name in ("occurred_at", "occurred_until", "mentioned_at")}
+    times = {name: values[name] for name in ("occurred_at", "occurred_until", "mentioned_at")}
+    values |= {name: datetime.fromtimestamp(at, UTC) for name, at in times.items() if at is not None}
     values |= {"entities": memory.given_entities, "metadata": dict(memory.metadata)}
     if memory.kind_confidence is not None:
         values["kind"] = None
@@ -97,14 +95,6 @@ def content_hash(message: MemoryV1) -> str:
     content["kind"] = content["kind"] or KIND_WHEN_NONE_IS_GIVEN
     canonical = json.dumps(storable_json(content), sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _text(value: str | None) -> str | None:
-    return None if value is None else storable(value)
-
-
-def _moment(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def _seconds(moment: datetime | None) -> float | None:
@@ -136,7 +126,7 @@ def judged(patch: Patch, memory: Memory | None) -> Memory | MemoryVerdictV1:
     if patch.expected_version is not None and patch.expected_version != memory.version:
         return conflict(patch.id, f"it is at version {memory.version}, not {patch.expected_version}: read it again")
     given, fields = as_message(memory), MemoryV1.model_fields
-    whole = {name: getattr(given, name) for name in fields}
+    whole = dict(given)
     for name, value in patch.changes.items():
         whole[name] = fields[name].get_default(call_default_factory=True) if value is None else value
     try:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, LiteralString
+from typing import Literal, LiteralString, NamedTuple
 
 from orion_recall.errors import RecordError
 from orion_recall.memory.extraction.light import Extraction, Extractor, Passage, light
@@ -87,8 +87,7 @@ WHERE tenant = $1 AND memory_id = $2 AND ticket = $3
 _DUE: LiteralString = "SELECT extractor, count(*) AS count FROM memory_extractions GROUP BY 1 ORDER BY 1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Taken(NamedTuple):
     """A claimed memory, the turn before it, and how often any worker has claimed it."""
 
     memory: Memory
@@ -130,15 +129,8 @@ class ExtractionQueue:
         """Claims memories that are due, at most `limit`, for `for_s` seconds."""
         async with borrow(self._pool, "claiming memories") as connection:
             rows = await connection.fetch(_TAKE, extractor, limit, for_s)
-        return [
-            Taken(
-                memory=record_sql.to_memory(row),
-                previous=record_sql.to_neighbour(row, "previous"),
-                attempts=row["attempts"],
-                ticket=row["ticket"],
-            )
-            for row in rows
-        ]
+        turns = [(record_sql.to_memory(row), record_sql.to_neighbour(row, "previous")) for row in rows]
+        return [Taken(*turn, row["attempts"], row["ticket"]) for turn, row in zip(turns, rows, strict=True)]
 
     async def finish(self, taken: Taken, found: Extraction) -> End:
         """Writes the extraction, in one transaction with the outbox entry and the end of the queue row."""
@@ -176,10 +168,9 @@ class ExtractionQueue:
 
 # A text that crashes workers is not claimed for ever.
 MOST_ATTEMPTS = 5
-_POLL_S = 1.0
+_POLL_S, _RELEASE_TIMEOUT_S = 1.0, 1.0
 # Between what an extractor takes at most and when its memories are taken from it.
 _MARGIN_S = 30.0
-_RELEASE_TIMEOUT_S = 1.0
 
 
 @dataclass(slots=True)
@@ -229,7 +220,10 @@ class BackgroundExtraction:
             try:
                 ended = await asyncio.gather(*map(self._serve, parts), return_exceptions=True)
             except asyncio.CancelledError:
-                await self._release(taken)
+                # Others may take them at once; those that are done are not due any more.
+                with contextlib.suppress(RecordError, TimeoutError):
+                    async with asyncio.timeout(_RELEASE_TIMEOUT_S):
+                        await self._queue.put_back(taken)
                 raise
             # The rows come back by themselves, later: what brought this down may bring the next one down too.
             for error in (one for one in ended if one is not None):
@@ -243,23 +237,15 @@ class BackgroundExtraction:
         by_place = dict(zip(wanted, found, strict=True))
         gave_up = f"{self.name}: given up after {MOST_ATTEMPTS} attempts"
         for place, one in enumerate(taken):
-            await self._finish(one, by_place[place] if place in by_place else light(passages[place], gave_up))
-
-    async def _finish(self, one: Taken, found: Extraction) -> None:
-        whole = replace(found, entities=unique_names([*found.entities, *one.memory.given_entities]))
-        if await self._queue.finish(one, whole) == "outdated":
-            self.counts.failed += int(one.memory.is_live)
-        elif found.note is None:
-            self.counts.extracted += 1
-        else:
-            self.counts.fallen_back += 1
-            log.info("extraction fell back to light: %s", found.note)
-
-    async def _release(self, taken: Sequence[Taken]) -> None:
-        """Lets others take them at once; those that are done are not due any more."""
-        with contextlib.suppress(RecordError, TimeoutError):
-            async with asyncio.timeout(_RELEASE_TIMEOUT_S):
-                await self._queue.put_back(taken)
+            result = by_place[place] if place in by_place else light(passages[place], gave_up)
+            whole = replace(result, entities=unique_names([*result.entities, *one.memory.given_entities]))
+            if await self._queue.finish(one, whole) == "outdated":
+                self.counts.failed += int(one.memory.is_live)
+            elif result.note is None:
+                self.counts.extracted += 1
+            else:
+                self.counts.fallen_back += 1
+                log.info("extraction fell back to light: %s", result.note)
 
 
 def passage_of(memory: Memory, previous: Neighbour | None) -> Passage:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
@@ -107,7 +107,7 @@ class ListedMemory:
     speaker: str | None
     session_id: str | None
     user_id: str | None
-    tags: tuple[str, ...]
+    tags: Sequence[str]
     version: int
     score: float | None = None
     passage: str | None = None
@@ -121,7 +121,7 @@ class MemoryDetails:
     recorded_at: datetime
     updated_at: datetime | None
     steps: int
-    replaced: tuple[str, ...]
+    replaced: Sequence[str]
     accesses: int
     accessed_at: datetime | None
     used: int
@@ -129,15 +129,11 @@ class MemoryDetails:
     extraction_due: str | None
 
 
-def _listed(row: Row) -> ListedMemory:
-    values: dict[str, Any] = {**row, "tags": tuple(row["tags"])}
-    del values["seq"]
-    return ListedMemory(**values)
+def _listed(rows: Sequence[Row]) -> list[ListedMemory]:
+    return [ListedMemory(**{name: value for name, value in row.items() if name != "seq"}) for row in rows]
 
 
 _PAGE = 1000
-
-# In flight: in the outbox after the position. That part is small, unless the copy is new.
 _STATES: LiteralString = """
 SELECT m.tenant, m.id, m.version, m.live, o.memory_id IS NOT NULL AS in_flight
 FROM memories m
@@ -154,15 +150,6 @@ class MemoryName(NamedTuple):
     id: str
 
 
-class MemoryState(NamedTuple):
-    """The state that a copy should have of one memory: none unless it is live. `in_flight`: it may come later."""
-
-    name: MemoryName
-    version: int
-    is_live: bool
-    in_flight: bool
-
-
 class RecordReader:
     """Reads the record apart from recalls. Every method raises RecordError while Postgres is away."""
 
@@ -175,7 +162,7 @@ class RecordReader:
         query = _NEWEST.format(columns=_LISTED, condition=condition, limit=f"${len(values) + 1}")
         async with borrow(self._pool, "listing memories") as connection:
             rows = await connection.fetch(query, *values, limit)
-        return [_listed(row) for row in rows]
+        return _listed(rows)
 
     async def search(self, tenant: str, words: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
         """The live memories with all words in title, speaker or text, best first; of equal ones the newest.
@@ -189,7 +176,7 @@ class RecordReader:
             if not await connection.fetchval(f"SELECT numnode({_QUERY.format(words='$1')})", storable(words)):
                 raise InvalidMessage(f"{words!r} has no word that can be searched for, only such as 'the' and 'of'")
             rows = await connection.fetch(query, *values, storable(words), limit)
-        return [_listed(row) for row in rows]
+        return _listed(rows)
 
     async def details(self, tenant: str, memory_id: str) -> MemoryDetails | None:
         """Everything about one memory, None when there never was one."""
@@ -197,18 +184,15 @@ class RecordReader:
             row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
         if row is None:
             return None
-        about = ("recorded_at", "updated_at", "steps", "accesses", "accessed_at", "used", "wrong", "extraction_due")
-        given = {name: row[name] for name in about}
-        return MemoryDetails(memory=sql.to_memory(row), replaced=tuple(row["replaced"]), **given)
+        given = {one.name: row[one.name] for one in fields(MemoryDetails) if one.name != "memory"}
+        return MemoryDetails(memory=sql.to_memory(row), **given)
 
-    async def states(self, position: int) -> AsyncGenerator[list[MemoryState]]:
-        """Every memory, in pages, for a copy at that position of the outbox. One snapshot."""
-        async with aclosing(self._pages("comparing with the record", _STATES, position)) as pages:
-            async for rows in pages:
-                yield [
-                    MemoryState(MemoryName(row["tenant"], row["id"]), row["version"], row["live"], row["in_flight"])
-                    for row in rows
-                ]
+    def states(self, position: int) -> AsyncGenerator[list[Row]]:
+        """Every memory, in pages, for a copy at that position of the outbox. One snapshot.
+
+        Rows of tenant, id, version, whether it is live, and whether it is in flight: in the outbox after it.
+        """
+        return self._pages("comparing with the record", _STATES, position)
 
     async def changes_of(self, names: Sequence[MemoryName], position: int) -> list[Change]:
         """The memories as they are now, with their neighbours, as changes at that position."""

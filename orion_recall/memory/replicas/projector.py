@@ -22,15 +22,10 @@ from orion_recall.values import Change
 log = logging.getLogger("orion_recall.memory")
 
 _AT_ONCE = 200
-_POLL_S = 0.25
-_TRY_LOCK_EVERY_S = 1.0
+_POLL_S, _TRY_LOCK_EVERY_S = 0.25, 1.0
 # A copy without heartbeats counts as gone after `record.GONE_AFTER_S`.
 _HEARTBEAT_EVERY_S = 20.0
-
-
-_ANSWER_MS = 5000
-_CLOSE_TIMEOUT_S = 1.0
-_LONGEST_TRANSACTION_S = 20.0
+_ANSWER_MS, _CLOSE_TIMEOUT_S, _LONGEST_TRANSACTION_S = 5000, 1.0, 20.0
 
 # A lock of a transaction, not of a session, so that a pooler cannot give its connection to others. A transaction
 # that has locked a row delays vacuum, so it is a new one after some seconds: in between another worker may come
@@ -53,12 +48,9 @@ class WriterLock:
     def __init__(self, dsn: str, *, kind: str, copy: str) -> None:
         self._dsn, self._name = dsn, f"the {kind} {copy}"
         self._connection: Connection | None = None
-        self._is_held, self._held_since = False, 0.0
-
-    @property
-    def is_held(self) -> bool:
+        self._held_since = 0.0
+        self.is_held = False
         """Whether this process held the lock when it last asked."""
-        return self._is_held
 
     async def acquire(self) -> bool:
         """Whether this process holds the lock now; takes it when it is free. RecordError while Postgres is away."""
@@ -71,33 +63,29 @@ class WriterLock:
                     )
                     # By itself: others wait for the end of a transaction that has added the name.
                     await self._connection.execute(_ADD_NAME, self._name)
-                return await self._acquired_over(self._connection)
+                connection, was_held, self.is_held = self._connection, self.is_held, False
+                if was_held and time.monotonic() - self._held_since < _LONGEST_TRANSACTION_S:
+                    await connection.execute("SELECT 1")  # raises when it has gone, and the lock with it
+                    self.is_held = True
+                    return True
+                if was_held:
+                    await connection.execute("COMMIT")
+                await connection.execute(_BEGIN)
+                self.is_held, self._held_since = await connection.fetchval(_TRY_LOCK, self._name), time.monotonic()
+                if not self.is_held:
+                    await connection.execute("ROLLBACK")
+                elif not was_held:
+                    log.debug("took the writer lock of %s", self._name)
+                return self.is_held
         except RecordError:
             await self.release()
             raise
 
-    async def _acquired_over(self, connection: Connection) -> bool:
-        was_held, self._is_held = self._is_held, False
-        if was_held and time.monotonic() - self._held_since < _LONGEST_TRANSACTION_S:
-            await connection.execute("SELECT 1")  # raises when the connection has gone, and the lock with it
-            self._is_held = True
-            return True
-        if was_held:
-            await connection.execute("COMMIT")
-        await connection.execute(_BEGIN)
-        self._is_held = await connection.fetchval(_TRY_LOCK, self._name)
-        if not self._is_held:
-            await connection.execute("ROLLBACK")
-        elif not was_held:
-            log.debug("took the writer lock of %s", self._name)
-        self._held_since = time.monotonic()
-        return self._is_held
-
     async def release(self) -> None:
         connection, self._connection = self._connection, None
-        if self._is_held:
+        if self.is_held:
             log.debug("released the writer lock of %s", self._name)
-        self._is_held = False
+        self.is_held = False
         if connection is not None:
             try:
                 await close_connection(connection, _CLOSE_TIMEOUT_S)
@@ -122,8 +110,7 @@ class Projector:
         self._identity: str | None = None
         self._heartbeat_at: float | None = None
         self._reported: int | None = None
-        self._tried_rebuild = False
-        self.rebuilds = 0
+        self._tried_rebuild, self.rebuilds = False, 0
         self.error: str | None = None
         # Held while this process writes to the copy, here or elsewhere.
         self.writing = asyncio.Lock()
