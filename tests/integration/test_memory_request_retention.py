@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from orion_recall.memory.intake.background import KEPT_DAYS, RequestRetention
+from orion_recall.memory.intake.background import KEPT_DAYS, keep_requests
 from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import Pool
 
@@ -23,7 +23,7 @@ async def left(pool: Pool, expected: int) -> None:
 async def test_what_is_older_than_a_week_goes_and_the_rest_stays(pool: Pool) -> None:
     await pool.execute(_ANSWER, "old", KEPT_DAYS * 24 + 1, 25)
     await pool.execute(_ANSWER, "young", KEPT_DAYS * 24 - 1, 4)
-    workers = [asyncio.create_task(RequestRetention(pool, every_s=0.05, batch_rows=10).run()) for _ in range(2)]
+    workers = [asyncio.create_task(keep_requests(pool, every_s=0.05, batch_rows=10)) for _ in range(2)]
     await left(pool, 4)
     await pool.execute(_ANSWER, "older", KEPT_DAYS * 24 + 1, 3)
     await left(pool, 4)
@@ -41,7 +41,7 @@ async def test_a_tenant_may_have_days_of_its_own_or_keep_all(pool: Pool) -> None
             answer = _ANSWER.replace("'acme'", f"'{tenant}'")
             await pool.execute(answer, f"{tenant}{days}-", days * 24, 1)
     periods = Periods(days=7, by_tenant={"ana": 2, "ben": None})
-    worker = asyncio.create_task(RequestRetention(pool, periods, every_s=0.05).run())
+    worker = asyncio.create_task(keep_requests(pool, periods, every_s=0.05))
     await left(pool, 1 + 3 + 2)
     worker.cancel()
     await asyncio.gather(worker, return_exceptions=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from orion_recall.graph.relation_words import role_name
 from orion_recall.memory.extraction.sentences import ARTICLES, CALENDAR, UNSURE, Sentence, Unit
@@ -99,10 +100,9 @@ _BEFORE_SUBJECT = CALENDAR | _words(
 )
 _DASHES = ("–", "—", "(", ",")
 _NAMED = ("called", "named")
-# How far is looked ahead: for adjectives, names in a list, and from an article to "called".
-_MAX_ADJECTIVES, _MAX_MEMBERS, _MAX_NAMING = 2, 4, 5
-# And back: for whom a pronoun means, and for the start of a clause.
-_MAX_BACK, _MAX_BEFORE = 40, 4
+# How far is looked ahead: for adjectives, names in a list, and from an article to "called". And back: for whom a
+# pronoun means, and for the start of a clause.
+_MAX_ADJECTIVES, _MAX_MEMBERS, _MAX_NAMING, _MAX_BACK, _MAX_BEFORE = 2, 4, 5, 40, 4
 
 
 def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], str, int]]]:
@@ -167,8 +167,7 @@ class _Phrase:
     is_plural: bool = False
 
 
-@dataclass(slots=True)
-class _Role:
+class _Role(NamedTuple):
     """Whose what: `sister` of these owners; where it ends."""
 
     role: str
@@ -187,9 +186,7 @@ class _Reader:
     """Reads one sentence from left to right; every step looks a bounded way ahead."""
 
     def __init__(self, units: tuple[Unit, ...], speaker: str | None, antecedent: Antecedent) -> None:
-        self._units = units
-        self._speaker = speaker
-        self._antecedent = antecedent
+        self._units, self._speaker, self._antecedent = units, speaker, antecedent
         reported = (at for at, unit in enumerate(units) if unit.folded in _REPORTED)
         self._asserted_until = next(reported, len(units))
 
@@ -241,13 +238,9 @@ class _Reader:
         if at > self._asserted_until:
             return False
         before = at
-        while at - before < _MAX_BEFORE and (
-            self._word(before - 1) in _BEFORE_SUBJECT or self._word(before - 1).isdigit()
-        ):
+        while at - before < _MAX_BEFORE and ((word := self._word(before - 1)) in _BEFORE_SUBJECT or word.isdigit()):
             before -= 1
         return before == 0 or self._is_mark(before - 1) or (at == before and self._word(at - 1) in _JOINING)
-
-    # -- names
 
     def _phrase(self, at: int, *, is_object: bool = False) -> _Phrase | None:
         """A subject or an object: a name, "I", "she", "my sister Lea", or several of these with an "and"."""
@@ -310,8 +303,6 @@ class _Reader:
         meant = self._antecedent.within(self._units[max(0, at - _MAX_BACK) : at]) if is_third else self._speaker
         return [meant] if meant else []
 
-    # -- roles
-
     def _role(self, at: int) -> _Role | None:
         """ "My best friend", "Tom's boss", "the owner of Kestrel", "a friend of mine"."""
         word = self._word(at)
@@ -358,11 +349,12 @@ class _Reader:
     def _is_plural(self, at: int) -> bool:
         return self._word(at).endswith("s") or self._word(at) in _PLURALS
 
-    # -- statements
-
     def _role_is_name(self, at: int) -> _Stated | None:
         """ "My boss is Henrik", "my husband's name is Stefan", "the owner of Kestrel is called Rosa"."""
-        role = self._role(at) or self._role_with_name(at)
+        role, named = self._role(at), self._word(at + 1).removesuffix("'s")
+        is_ours = self._word(at) in ("my", "our") and self._word(at + 2) == "name"
+        if role is None and is_ours and named in _ROLES and self._word(at + 1) != named:
+            role = _Role(role_name(named), self._meant("my", at), at + 3)
         if role is None:
             return None
         at, states = role.end, list[Statement]()
@@ -381,13 +373,6 @@ class _Reader:
         if phrase is None or not phrase.names or not self._ends(phrase.end):
             return None
         return states + phrase.states + role.states(phrase.names), phrase.end
-
-    def _role_with_name(self, at: int) -> _Role | None:
-        role = self._word(at + 1).removesuffix("'s")
-        is_role = self._word(at + 1) != role and role in _ROLES and self._word(at + 2) == "name"
-        if not is_role or self._word(at) not in ("my", "our"):
-            return None
-        return _Role(role_name(role), self._meant("my", at), at + 3)
 
     def _predicate(self, at: int, subject: list[str], is_plural: bool) -> _Stated | None:
         """What a clause says of its subject, from behind the subject on."""

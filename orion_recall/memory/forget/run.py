@@ -1,9 +1,8 @@
 """Forgetting, from beginning to end: record, decisions, bus, copies, files. What was stopped is run again.
 
-The order matters: first nothing new can quote what is forgotten, then what quoted it is blanked, then it is looked
-for once more, and at last files are rewritten: a vacuum leaves a row's bytes, and a text index its words.
-On the bus, replies and dead letters that name one of the memories, or who is forgotten, are deleted. A decision
-that is not in the log yet is replaced by itself without words. What waits for a worker is left to it.
+The order matters: first nothing new can quote what is forgotten, then what quoted it is blanked, twice, and at last
+files are rewritten: a vacuum leaves a row's bytes. On the bus, replies and dead letters that name it are deleted. A
+decision that is not in the log yet is replaced by itself without words. What waits for a worker is left to it.
 """
 
 from __future__ import annotations

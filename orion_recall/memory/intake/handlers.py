@@ -110,10 +110,7 @@ class Handler(NamedTuple):
 
 
 class MessageHandlers:
-    """The handlers by the name of their stream. Without a pool every message is refused: there is no record.
-
-    `wake` is called when there is something new for the copies.
-    """
+    """The handlers by the name of their stream. Without a pool every message is refused: there is no record."""
 
     def __init__(
         self,
@@ -230,10 +227,7 @@ class MessageHandlers:
     async def _settled(
         self, receipt: MemoryReceiptV1, changed: Collection[tuple[str, str]], time_left_s: float
     ) -> MemoryReceiptV1:
-        """The receipt when the copies have the change, or with `pending` when one is still before it in the end.
-
-        Meanwhile workers leave the changed memories (tenant, id) out by their tombstones.
-        """
+        """The receipt when the copies have the change, or with `pending`. Meanwhile tombstones hide what was."""
         if not changed or receipt.position is None:
             return receipt
         self._wake()

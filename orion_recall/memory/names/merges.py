@@ -115,10 +115,7 @@ def _alike(names: NamesUsed) -> dict[tuple[str, str], float]:
 
 
 def _near(said: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    """Pairs that share a word, a beginning or an end, each in order; one may come more than once.
-
-    In a large group (everybody of one first name) each is compared with those next to it by alphabet only.
-    """
+    """Pairs that share a word, a beginning or an end; in a large group only next to each other by alphabet."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, parts in said.items():
         squeezed = "".join(parts)

@@ -18,7 +18,7 @@ _COLUMNS = tuple(one.name for one in fields(Memory) if one.name not in ("superse
 
 _OF_RECORD = frozenset(("tenant", "id", "version", "superseded_by", "deleted_at"))
 # What a memory as it is given has of its row.
-_GIVEN = [cast("LiteralString", name) for name in _COLUMNS if name not in _OF_RECORD]
+_GIVEN: list[LiteralString] = [cast("LiteralString", name) for name in _COLUMNS if name not in _OF_RECORD]
 _GIVEN_NAMES: LiteralString = ", ".join(_GIVEN)
 _GIVEN_VALUES: LiteralString = ", ".join([f"{name} = given.{name}" for name in _GIVEN])
 

@@ -34,10 +34,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True, kw_only=True)
 class Drift:
-    """The differences of a copy at `position` from the record.
-
-    `stale` memories have another version in it, `deleted` ones were deleted or superseded, `unknown` are keys.
-    """
+    """The differences of a copy at `position` from the record; `unknown` are keys."""
 
     position: int
     held: int

@@ -94,10 +94,7 @@ class WriterLock:
 
 
 class Projector:
-    """Keeps one copy up to date: `run()` until cancelled.
-
-    `copy` is the name that the copy is registered under. A shared copy needs a `lock`.
-    """
+    """Keeps one copy up to date: `run()` until cancelled. A shared copy needs a `lock`."""
 
     def __init__(
         self, record: Record, projection: Projection, *, copy: str, lock: WriterLock | None = None
@@ -186,10 +183,7 @@ class Projector:
         return _TRY_LOCK_EVERY_S
 
     async def swap_in_rebuild(self) -> bool:
-        """Whether a complete rebuild was swapped in; hold `writing`.
-
-        It is first brought to the position of the copy in use, so that no applied change is undone.
-        """
+        """Whether a complete rebuild was swapped in, brought to the position of the copy in use; hold `writing`."""
         projection = self.projection
         if not isinstance(projection, SwappedCopy) or (built := projection.staged_rebuild()) is None:
             return False

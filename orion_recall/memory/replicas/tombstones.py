@@ -1,11 +1,10 @@
 """Tombstones: memories that were changed or deleted, and are hidden until the copies have applied that.
 
-A tombstone is a memory's key and the outbox position of its change, without id or text. It is in force for a worker
-while the copies that this worker searches are before that position. Tombstones are on a stream that every worker
-reads from its start, without a group. When all copies have applied a change, their positions follow on the stream:
-a copy that others write is not checked in every recall, and an acknowledged change must be found from then on.
-Before it serves, a worker reads what was changed after the positions of its copies: from the record, and from the
-stream, which is there while Postgres is away."""
+A tombstone is a memory's key and the outbox position of its change, in force for a worker while the copies that it
+searches are before that position. Every worker reads the stream of tombstones from its start, without a group. When
+all copies have applied a change, their positions follow on it: an acknowledged change must be found from then on.
+Before it serves, a worker reads what was changed after its copies' positions, from stream and record.
+"""
 
 from __future__ import annotations
 

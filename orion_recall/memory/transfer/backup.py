@@ -146,10 +146,7 @@ async def _save(connection: Connection, archive: zipfile.ZipFile, table: Table) 
 
 
 async def restore(dsn: str, source: Path) -> Manifest:
-    """Puts a backup into the database at `dsn`, in one transaction.
-
-    BackupError: a file is damaged, the backup is of another version's schema, or the record has memories.
-    """
+    """Puts a backup into the database at `dsn`, in one transaction. BackupError: it is damaged, or does not fit."""
     manifest = await asyncio.to_thread(_checked, source)
     tables = [(_KNOWN[saved.name], saved) for saved in manifest.tables]
     await migrate(dsn)

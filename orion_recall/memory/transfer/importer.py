@@ -66,8 +66,6 @@ class LineProblem:
 
 
 class ImportBatch(NamedTuple):
-    """Memories in the contract's form, each with its line."""
-
     unit: Unit
     memories: list[dict[str, Any]]
     lines: list[int]

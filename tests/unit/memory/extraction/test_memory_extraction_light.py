@@ -4,9 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orion_recall.memory.extraction.kinds import UNSURE, infer_kind
 from orion_recall.memory.extraction.light import MAX_ENTITIES, MAX_STATEMENTS, Extraction, extract
 from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, read_sentences
+from orion_recall.memory.record.compose import UNSURE, infer_kind
 from orion_recall.values import Neighbour
 from tests.samples.relation_samples import Agreement, Edge, judged_sentences
 from tests.samples.timing import grows_linearly
