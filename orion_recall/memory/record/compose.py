@@ -39,9 +39,8 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
         raise InvalidMessage("supersedes: a memory cannot take its own place")
     if message.occurred_at and message.occurred_until and message.occurred_until < message.occurred_at:
         raise InvalidMessage("occurred_until: it ends before it begins (occurred_at)")
-    texts: dict[str, Any] = {
-        name: value and storable(value) for name in _TEXTS for value in [getattr(message, name)]
-    }
+    sent: dict[str, str | None] = {name: getattr(message, name) for name in _TEXTS}
+    texts: dict[str, Any] = {name: value and storable(value) for name, value in sent.items()}
     title, speaker = texts["title"], texts["speaker"]
     given = unique_names(map(storable, message.entities))
     occurred_at, mentioned_at = _seconds(message.occurred_at), _seconds(message.mentioned_at)
