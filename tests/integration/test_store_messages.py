@@ -132,26 +132,3 @@ async def test_an_invalid_store_message_is_answered_and_set_aside_as_it_was(name
     assert letter[b"reason"].decode() == f"invalid: {error['message']}"
     original = {f"field:{key}".encode(): value.encode() for key, value in fields.items()}
     assert {key: value for key, value in letter.items() if key.startswith(b"field:")} == original
-
-
-async def test_a_reply_address_that_is_not_allowed_is_refused_and_nothing_is_stored(
-    storer: Storer, tenant: str, service_database: Connection
-) -> None:
-    entry_id = await storer.send([memory(tenant)], reply_to="svc:memory.store.v1")
-    (receipt,) = await storer.receipts(entry_id, storer.executor.shared)
-    assert receipt["payload"]["error"]["type"] == "refused"
-    assert await service_database.fetchval("SELECT count(*) FROM memories WHERE tenant = $1", tenant) == 0
-    assert await storer.letters(entry_id) == []
-
-
-async def test_a_store_message_that_has_killed_its_workers_is_answered_and_set_aside(
-    storer: Storer, service: Service, tenant: str
-) -> None:
-    message = storer.executor.message({"memories": [memory(tenant)]}, kind=KIND)
-    entry_id = await storer.executor.hand_to_a_dead_worker(
-        {"envelope": json.dumps(message)}, deliveries=service.settings.max_deliveries, stream=storer.stream
-    )
-    (receipt,) = await storer.receipts(entry_id)
-    assert receipt["payload"]["error"]["type"] == "failed"
-    (letter,) = await storer.letters(entry_id)
-    assert letter[b"reason"].startswith(b"poison: delivered 5 times")
