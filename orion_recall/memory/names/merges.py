@@ -20,7 +20,7 @@ from rapidfuzz import fuzz
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.embedder import Embedder
-from orion_recall.postgres.pool import Connection, Pool, Row, borrow
+from orion_recall.postgres.pool import Connection, Pool, Row, borrow, fetched
 from orion_recall.text.normal import storable, words
 from orion_recall.values import JsonValue
 
@@ -177,13 +177,6 @@ ORDER BY seq
 _ONE_NAMING: LiteralString = """
 SELECT id FROM memories WHERE tenant = $1 AND live AND entities && $2::text[] ORDER BY seq DESC LIMIT 1
 """
-# A merge makes no version: what the memories say stays. Names are in the merge alone, so that one who erases a
-# memory need not look for them here.
-_ADD_HISTORY: LiteralString = """
-INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
-SELECT tenant, id, version, 'merge', to_jsonb(m) - ARRAY['search', 'live', 'ts'], $3, $4::jsonb
-FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
-"""
 _NAMES: LiteralString = """
 SELECT seq, id, entities, statements FROM memories
 WHERE tenant = $1 AND live AND seq > $2 ORDER BY seq LIMIT $3
@@ -285,8 +278,8 @@ class Merges:
 
     async def of(self, tenant: str, *, undone: bool = False) -> list[Merge]:
         """The merges in force, oldest first; with `undone` those that were undone as well."""
-        async with borrow(self._pool, "reading merges") as connection:
-            return [Merge(**dict(row)) for row in await connection.fetch(_LISTED, tenant, undone)]
+        rows = await fetched(self._pool, "reading merges", _LISTED, tenant, undone)
+        return [Merge(**dict(row)) for row in rows]
 
     async def names(self, tenant: str, kind: NameKind) -> NamesUsed:
         """The names that the tenant's memories give now, under those that they were merged into."""
@@ -356,14 +349,18 @@ async def _tell(
     actor: str | None,
     lineage: Mapping[str, JsonValue],
 ) -> tuple[int, int | None]:
-    """Tells history and outbox of merges that were made or ended: how many memories, and the last position."""
+    """Tells history and outbox of merges that were made or ended: how many memories, and the last position.
+
+    Names are in the merge alone, so that one who erases a memory need not look for them in its history.
+    """
     entities, relations = (
         [spelling for row in changed if row["kind"] == kind for spelling in spellings.get((kind, row["alias"]), ())]
         for kind in ("entity", "relation")
     )
     ids = [row["id"] for row in await connection.fetch(_NAMING, tenant, entities, relations)]
     for start in range(0, len(ids), _AT_ONCE):  # no statement that a time-out would end
-        await connection.execute(_ADD_HISTORY, tenant, ids[start : start + _AT_ONCE], actor, lineage)
+        some = ids[start : start + _AT_ONCE]
+        await connection.execute(record_sql.ADD_HISTORY, tenant, some, "merge", actor, lineage)
     told = [*ids]
     for name in dict.fromkeys(row["canonical_folded"] for row in changed if row["kind"] == "entity"):
         if same := spellings.get(("entity", name)):

@@ -14,7 +14,7 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record import sql
 from orion_recall.memory.record.aliases import as_changes
 from orion_recall.memory.record.compose import as_message
-from orion_recall.postgres.pool import Connection, Pool, Row, borrow
+from orion_recall.postgres.pool import Connection, Pool, Row, borrow, fetched
 from orion_recall.text.normal import memory_key, storable
 from orion_recall.values import Change, Memory
 
@@ -160,9 +160,7 @@ class RecordReader:
         """The live memories that meet the conditions, newest first."""
         condition, values = conditions(tenant, where)
         query = _NEWEST.format(columns=_LISTED, condition=condition, limit=f"${len(values) + 1}")
-        async with borrow(self._pool, "listing memories") as connection:
-            rows = await connection.fetch(query, *values, limit)
-        return _listed(rows)
+        return _listed(await fetched(self._pool, "listing memories", query, *values, limit))
 
     async def search(self, tenant: str, words: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
         """The live memories with all words in title, speaker or text, best first; of equal ones the newest.
@@ -180,12 +178,10 @@ class RecordReader:
 
     async def details(self, tenant: str, memory_id: str) -> MemoryDetails | None:
         """Everything about one memory, None when there never was one."""
-        async with borrow(self._pool, "reading a memory") as connection:
-            row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
-        if row is None:
-            return None
-        given = {one.name: row[one.name] for one in fields(MemoryDetails) if one.name != "memory"}
-        return MemoryDetails(memory=sql.to_memory(row), **given)
+        rows = await fetched(self._pool, "reading a memory", _DETAILS, storable(tenant), storable(memory_id))
+        others = [one.name for one in fields(MemoryDetails) if one.name != "memory"]
+        found = [MemoryDetails(memory=sql.to_memory(row), **{name: row[name] for name in others}) for row in rows]
+        return next(iter(found), None)
 
     def states(self, position: int) -> AsyncGenerator[list[Row]]:
         """Every memory, in pages, for a copy at that position of the outbox. One snapshot.
@@ -203,8 +199,7 @@ class RecordReader:
 
     async def queued_after(self, position: int) -> frozenset[int]:
         """The keys of the memories in the outbox after that position."""
-        async with borrow(self._pool, "reading the outbox") as connection:
-            rows = await connection.fetch(_QUEUED_AFTER, position)
+        rows = await fetched(self._pool, "reading the outbox", _QUEUED_AFTER, position)
         return frozenset(memory_key(row["tenant"], row["memory_id"]) for row in rows)
 
     async def exported(self, tenant: str | None, where: MemoryWhereV1 | None) -> AsyncGenerator[list[str]]:
@@ -220,9 +215,9 @@ class RecordReader:
     async def count(self, tenant: str | None = None, where: MemoryWhereV1 | None = None) -> int:
         """How many live memories meet the conditions."""
         condition, values = conditions(tenant, where)
-        async with borrow(self._pool, "counting memories") as connection:
-            query = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608 (fixed columns)
-            return int(await connection.fetchval(query, *values))
+        query = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608 (fixed columns)
+        ((count,),) = await fetched(self._pool, "counting memories", query, *values)
+        return int(count)
 
     async def _pages(self, doing: str, query: str, *values: Any) -> AsyncGenerator[list[Row]]:
         async with (

@@ -24,6 +24,7 @@ from orion_recall.postgres.pool import (
     Row,
     borrow,
     close_connection,
+    fetched,
     is_refusal,
     open_connection,
     reason,
@@ -124,32 +125,27 @@ class Record:
 
     async def report_position(self, copy: str, kind: str, position: int) -> None:
         """Stores the position of a copy, and its heartbeat; a copy that is rebuilt reports from 0."""
-        async with borrow(self._pool, "reporting a position") as connection:
-            await connection.execute(sql.REPORT_POSITION, copy, kind, position)
+        await fetched(self._pool, "reporting a position", sql.REPORT_POSITION, copy, kind, position)
 
     async def heartbeat(self, copy: str, kind: str) -> None:
-        async with borrow(self._pool, "storing a heartbeat") as connection:
-            await connection.execute(sql.HEARTBEAT, copy, kind)
+        await fetched(self._pool, "storing a heartbeat", sql.HEARTBEAT, copy, kind)
 
     async def forget(self, copy: str, *, silent_s: float = GONE_AFTER_S) -> list[str]:
         """Unregisters a copy without heartbeats for so long; its kinds, none while it has some."""
-        async with borrow(self._pool, "forgetting a copy") as connection:
-            return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, silent_s)]
+        rows = await fetched(self._pool, "forgetting a copy", sql.FORGET, copy, silent_s)
+        return [row["kind"] for row in rows]
 
     async def copies(self) -> list[CopyPosition]:
-        async with borrow(self._pool, "reading positions") as connection:
-            rows = await connection.fetch(sql.COPIES)
-        return [CopyPosition(**dict(row)) for row in rows]
+        return [CopyPosition(**dict(row)) for row in await fetched(self._pool, "reading positions", sql.COPIES)]
 
     async def touch(self, tenant: str, ids: Sequence[str]) -> None:
         """Counts one access of each of the ids, and one more for each time an id is repeated."""
-        async with borrow(self._pool, "counting accesses") as connection:
-            await connection.execute(sql.TOUCH, tenant, list(ids))
+        await fetched(self._pool, "counting accesses", sql.TOUCH, tenant, list(ids))
 
     async def get(self, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
         """The memories by id; ids that the record does not hold are left out."""
-        async with borrow(self._pool, "reading memories") as connection:
-            rows = await connection.fetch(sql.GET, storable(tenant), [storable(name) for name in ids])
+        given = storable(tenant), [storable(name) for name in ids]
+        rows = await fetched(self._pool, "reading memories", sql.GET, *given)
         return {row["id"]: sql.to_memory(row) for row in rows}
 
 
@@ -242,8 +238,7 @@ class HistoryStep:
 
 async def history(pool: Pool, tenant: str, memory_id: str) -> list[HistoryStep]:
     """Every step of one memory, oldest first; none for an unknown id. RecordError while Postgres is away."""
-    async with borrow(pool, "reading a history") as connection:
-        rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
+    rows = await fetched(pool, "reading a history", sql.HISTORY, storable(tenant), storable(memory_id))
     return [HistoryStep(**dict(row)) for row in rows]
 
 

@@ -173,11 +173,11 @@ SELECT DISTINCT turn.id, turn.seq FROM memories s CROSS JOIN LATERAL ({_BOTH_TUR
 WHERE s.tenant = $1 AND s.id = ANY($2::text[]) ORDER BY turn.seq
 """  # noqa: S608 (the same)
 
-# Before the change itself. Computed columns are left out.
+# Before the change itself. Computed columns are left out. A merge makes no version: what the memories say stays.
 ADD_HISTORY: LiteralString = """
 INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
-SELECT tenant, id, version + 1, $3, to_jsonb(m) - ARRAY['search', 'live', 'ts'], $4, $5::jsonb
-FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
+SELECT tenant, id, version + ($3::text <> 'merge')::int, $3::text, to_jsonb(m) - ARRAY['search', 'live', 'ts'], $4,
+    $5::jsonb FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
 """
 
 CHANGE: LiteralString = f"""

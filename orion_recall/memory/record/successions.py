@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, LiteralString, NamedTuple
 
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.postgres.pool import Connection, Pool, borrow
+from orion_recall.postgres.pool import Connection, Pool, borrow, fetched
 from orion_recall.text.normal import memory_key, storable
 from orion_recall.values import Memory, Statement, SuccessionLink, SuccessionReason
 
@@ -215,8 +215,7 @@ class Successions:
 
     async def of_memory(self, tenant: str, memory_id: str) -> list[HeldSuccession]:
         """Every succession of one memory, undone ones as well, oldest first."""
-        async with borrow(self._pool, "reading successions") as connection:
-            rows = await connection.fetch(_OF_MEMORY, storable(tenant), storable(memory_id))
+        rows = await fetched(self._pool, "reading successions", _OF_MEMORY, storable(tenant), storable(memory_id))
         return [HeldSuccession(**dict(row)) for row in rows]
 
 

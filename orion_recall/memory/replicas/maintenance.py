@@ -21,7 +21,7 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.interfaces import Projection, RewrittenCopy
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.postgres.pool import Pool, borrow
+from orion_recall.postgres.pool import Pool, borrow, fetched
 from orion_recall.tasks import cancel, outcomes
 from orion_recall.text.normal import memory_key
 from orion_recall.values import JsonValue
@@ -186,8 +186,7 @@ class CopyRequests:
         async def beat() -> None:
             while True:
                 with contextlib.suppress(RecordError):
-                    async with borrow(self._pool, "working on a request") as connection:
-                        await connection.execute(_HEARTBEAT, row["id"], *reached)
+                    await fetched(self._pool, "working on a request", _HEARTBEAT, row["id"], *reached)
                 await asyncio.sleep(_POLL_S if reached[1] else _HEARTBEAT_EVERY_S)
 
         beating = asyncio.create_task(beat())
@@ -199,8 +198,7 @@ class CopyRequests:
         error = str(result) if isinstance(result, OrionError) else None
         if error is None and isinstance(result, Exception):
             error = f"{type(result).__name__}: the worker's log says more"
-        async with borrow(self._pool, "answering a request") as connection:
-            await connection.execute(_END, row["id"], None if error else result, error)
+        await fetched(self._pool, "answering a request", _END, row["id"], None if error else result, error)
         return True
 
     async def answered(
@@ -216,13 +214,13 @@ class CopyRequests:
         async with borrow(self._pool, "asking a worker") as connection:
             await connection.execute(_TIDY)
             request = await connection.fetchval(_ASK, copy, kind, task, given)
+        what = f"the {kind} of {copy}"
         try:
             while True:
-                async with borrow(self._pool, "waiting for a worker") as connection:
-                    row = await connection.fetchrow(_STATE, request)
-                what = f"the {kind} of {copy}"
-                if row is None:
+                rows = await fetched(self._pool, "waiting for a worker", _STATE, request)
+                if not rows:
                     raise SourceError(f"the request to {what} was deleted before its answer: try again")
+                row = rows[0]
                 if row["error"] is not None:
                     raise SourceError(f"{what}: {row['error']}")
                 if row["ended"]:
@@ -234,8 +232,7 @@ class CopyRequests:
                 await asyncio.sleep(_LOOK_EVERY_S)
         finally:
             with contextlib.suppress(RecordError):
-                async with borrow(self._pool, "taking a request away") as connection:
-                    await connection.execute(_WITHDRAW, request)
+                await fetched(self._pool, "taking a request away", _WITHDRAW, request)
 
 
 @runtime_checkable
@@ -264,11 +261,9 @@ async def do(task: Task, reader: RecordReader, projector: Projector, progress: P
         async with aclosing(reader.states(projection.position)) as pages:
             names = [MemoryName(row["tenant"], row["id"]) async for rows in pages for row in rows if row["live"]]
         await _write(reader, projector, names, progress, again=True)
-        progress = lambda done, total: None  # noqa: E731
-    drift = await find_drift(reader, projection)
-    if task == "rewrite":
-        left = await repair(reader, projector, drift, progress)
+        left = await repair(reader, projector, await find_drift(reader, projection), lambda done, total: None)
         return left.describe() | {"left": left.count}
+    drift = await find_drift(reader, projection)
     if task == "check" or not drift.count:
         return drift.describe()
     left = await repair(reader, projector, drift, progress)
@@ -288,11 +283,9 @@ class CopyKeeper:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._requests, self._reader, self._projector, self._clock = requests, reader, projector, clock
-        self._due_at = 0.0
-        self._rebuilds = projector.rebuilds
+        self._due_at, self._rebuilds = 0.0, projector.rebuilds
 
     async def run(self) -> None:
-        """Polls for requests; waits while the record is away."""
         projector = self._projector
         while True:
             await asyncio.sleep(_POLL_S)
@@ -304,9 +297,8 @@ class CopyKeeper:
     async def check_if_due(self) -> bool:
         """Compares, and repairs what differs, if it is time and the copy has caught up; whether it did."""
         projector, projection = self._projector, self._projector.projection
-        if projector.error is not None or projector.lag != 0 or not projector.is_writer:
-            return False
-        if self._clock() < self._due_at and self._rebuilds == projector.rebuilds:
+        is_due = self._clock() >= self._due_at or self._rebuilds != projector.rebuilds
+        if projector.error is not None or projector.lag != 0 or not projector.is_writer or not is_due:
             return False
         self._rebuilds = projector.rebuilds
         self._due_at = self._clock() + _CHECK_AGAIN_S  # also after an error

@@ -146,7 +146,11 @@ class Projector:
                     # Only what lasts until somebody acts makes answers incomplete for long.
                     is_stalled = isinstance(error, DiskShort) and self.lag != 0
                     self.projection.stalled = "its disk is short" if is_stalled else None
-                    await self._heartbeat()
+                    # Its position may not be known.
+                    with contextlib.suppress(RecordError):
+                        if self._heartbeat_is_due:
+                            await self._record.heartbeat(self.copy, self.kind)
+                            self._heartbeat_at = time.monotonic()
                     if self._lock is not None:
                         await self._lock.release()  # another worker may be able to write
                     if isinstance(error, AnotherRecordsCopy):
@@ -269,14 +273,14 @@ class Projector:
             if ahead is not None:
                 ahead[1].cancel()
                 await asyncio.gather(ahead[1], return_exceptions=True)
-        # Without the lock another may have moved the position on.
-        if head <= projection.position and not moved:
-            # Reported at once: what a process applied that died before its report, and a copy that was put back.
-            is_unreported = self._reported != projection.position and (projection.position or self._reported)
-            if is_unreported or self._heartbeat_is_due:
-                await self.report()
+        position = projection.position
+        # Another may have moved the position on. Reported at once: what a process applied that died before its
+        # report, and a copy that was put back.
+        is_unreported = self._reported != position and (position or self._reported)
+        if head <= position and not moved and (is_unreported or self._heartbeat_is_due):
+            await self.report()
         if not moved and self.error is not None:
-            log.info("the %s is applied again, from position %d", projection.kind, projection.position)
+            log.info("the %s is applied again, from position %d", projection.kind, position)
         return projection.position
 
     async def _page(self, after: int, preparing: Prepares | None = None) -> list[Change]:
@@ -293,13 +297,6 @@ class Projector:
         position = self.projection.position
         await self._record.report_position(self.copy, self.kind, position)
         self._reported, self._heartbeat_at = position, time.monotonic()
-
-    async def _heartbeat(self) -> None:
-        """Heartbeat of a copy that does not move now; its position may not be known."""
-        if self._heartbeat_is_due:
-            with contextlib.suppress(RecordError):
-                await self._record.heartbeat(self.copy, self.kind)
-                self._heartbeat_at = time.monotonic()
 
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:

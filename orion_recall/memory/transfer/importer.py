@@ -12,10 +12,11 @@ import stat
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from difflib import get_close_matches
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn, cast
 from zoneinfo import available_timezones
 
@@ -28,11 +29,9 @@ from orion_recall.tasks import cancel
 from orion_recall.text.normal import storable_json
 from orion_recall.text.zones import time_zone
 
-MAX_LINE_BYTES = 4 * 1024 * 1024
-MAX_BATCH_BYTES = 2 * 1024 * 1024
+MAX_LINE_BYTES, MAX_BATCH_BYTES, _KEPT_PROBLEMS = 4 * 1024 * 1024, 2 * 1024 * 1024, 100
 # A message may be a hundred levels deep, and a memory stands some way down in it.
 _MOST_LEVELS = 90
-_KEPT_PROBLEMS = 100
 _PLACE = re.compile(r"^memories\.[0-9]+\.")
 
 _TARGETS = tuple(MemoryV1.model_fields)
@@ -40,7 +39,7 @@ _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at"))
 _LISTS = frozenset(("tags", "entities", "supersedes"))
 _NEEDED = ("id", "text")
 _EMPTY: tuple[object, ...] = (None, "", [], {})
-_SAMPLE_BYTES = 64 * 1024
+_SAMPLE_BYTES, _DELIMITERS = 64 * 1024, ",;\t|"
 # Other names of fields in CSV and JSON arrays, used where the field itself is absent. JSON lines have none.
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "id": ("memory_id", "key"), "text": ("content", "body", "message"), "speaker": ("author",),
@@ -117,11 +116,10 @@ class ImportSummary:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportMapping:
+class ImportMapping(NamedTuple):
     """`fields` is memory field -> source field (dots go into objects); `timezone` is for naive times."""
 
-    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    fields: Mapping[str, str] = MappingProxyType({})
     timezone: tzinfo | None = None
     tenant: str | None = None
 
@@ -223,7 +221,7 @@ def _with_aliases(mapping: ImportMapping, names: Sequence[str]) -> ImportMapping
         for alias in reversed(aliases)
         if alias in names and alias not in taken
     }
-    return replace(mapping, fields={**mapping.fields, **found})
+    return mapping._replace(fields={**mapping.fields, **found})
 
 
 def check_file(path: Path) -> None:
@@ -299,7 +297,7 @@ def _unit_of(sample: bytes, suffix: str, mapping: ImportMapping, called: str) ->
     if b"\x00" not in sample and first != "{":  # that is an object over several lines
         if first[0] in "[{":
             return "item" if first[0] == "[" else "line"
-        names = [name.strip().strip('"') for name in first.split(_delimiter(first))]
+        names = [name.strip().strip('"') for name in first.split(max(_DELIMITERS, key=first.count))]
         found = _with_aliases(mapping, names).fields
         if suffix in (".csv", ".tsv") or all(found.get(name, name) in names for name in _NEEDED):
             return "row"
@@ -343,7 +341,7 @@ def _rows(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records
     csv.field_size_limit(MAX_LINE_BYTES)
     texts = (line.decode("utf-8" if place else "utf-8-sig") for place, line in enumerate(file))
     first = next(texts)
-    rows = csv.reader(itertools.chain((first,), texts), delimiter=_delimiter(first), strict=True)
+    rows = csv.reader(itertools.chain((first,), texts), delimiter=max(_DELIMITERS, key=first.count), strict=True)
     header = [column.strip() for column in next(rows)]
     if twice := next((column for column in header if header.count(column) > 1), None):
         raise ImportFileError(f"{called}:1: the column {twice!r} is there twice")
@@ -382,10 +380,6 @@ def _value(target: str, cell: str) -> Any:
         except (ValueError, RecursionError):
             return cell  # the contract says what is wrong with it
     return cell.strip() if target in _TIMES or target == "id" else cell
-
-
-def _delimiter(line: str) -> str:
-    return max(",;\t|", key=line.count)
 
 
 def _read_json(text: str) -> object:
