@@ -38,6 +38,8 @@ from orion_recall.tasks import outcomes
 from orion_recall.text.normal import one_line
 from orion_recall.values import Statement
 
+log = logging.getLogger("orion_recall.memory")
+
 MAX_LINES, MAX_STATEMENTS = 40, 24
 _MAX_TEXT_CHARS, _MAX_CONTEXT_CHARS, _MAX_LINE_CHARS = 6_000, 600, 300
 # Where a name that begins with one word is looked for.
@@ -200,13 +202,13 @@ _UNSURE_WORDS = frozenset("not n't never if whether unless would could might may
 async def load_pipeline(name: str) -> Any:
     """The pipeline of that name or folder; SettingsError with the command that installs what is missing."""
     (loaded,) = await outcomes("a spaCy pipeline cannot be loaded", asyncio.to_thread(_load, name))
+    if not isinstance(loaded, BaseException):
+        return loaded
     if isinstance(loaded, SettingsError):
         raise loaded
-    if isinstance(loaded, BaseException):
-        # A pipeline's own code may raise whatever it likes while it is loaded.
-        why = f"{type(loaded).__name__}: {one_line(str(loaded))[:300]}"
-        raise SettingsError(f"ORION_SPACY_MODEL: {name!r} cannot be loaded ({why})") from loaded
-    return loaded
+    # A pipeline's own code may raise whatever it likes while it is loaded.
+    why = f"{type(loaded).__name__}: {one_line(str(loaded))[:300]}"
+    raise SettingsError(f"ORION_SPACY_MODEL: {name!r} cannot be loaded ({why})") from loaded
 
 
 def _load(name: str) -> Any:
@@ -280,7 +282,8 @@ def _statements(document: Any, others: Mapping[str, str], voice: str | None) -> 
         return named.get(token.i) or others.get(token.text.casefold())
 
     for verb in document:
-        if verb.pos_ not in ("VERB", "AUX") or not _is_stated(verb):
+        unsure = any(child.dep_ in _UNSURE and child.lower_ in _UNSURE_WORDS for child in verb.children)
+        if verb.pos_ not in ("VERB", "AUX") or unsure or verb.sent.text.rstrip().endswith("?"):
             continue
         subjects = [name for child in verb.children if child.dep_ in _SUBJECTS and (name := end(child))]
         for relation, target in _objects(verb):
@@ -295,14 +298,6 @@ def _objects(verb: Any) -> Iterator[tuple[str, Any]]:
             yield word, child
         elif child.dep_ in ("prep", "agent"):
             yield from ((f"{word} {child.lower_}", one) for one in child.children if one.dep_ == "pobj")
-
-
-def _is_stated(verb: Any) -> bool:
-    unsure = any(child.dep_ in _UNSURE and child.lower_ in _UNSURE_WORDS for child in verb.children)
-    return not unsure and not verb.sent.text.rstrip().endswith("?")
-
-
-log = logging.getLogger("orion_recall.memory")
 
 
 @contextlib.asynccontextmanager
