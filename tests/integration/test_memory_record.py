@@ -169,17 +169,6 @@ async def test_accesses_are_counted(pool: Pool, record: Record) -> None:
     assert [tuple(row) for row in rows] == [("acme", "a", 2), ("acme", "b", 2), ("other", "b", 1)]
 
 
-async def test_the_mirror_shows_memories_with_words_and_time(pool: Pool, record: Record) -> None:
-    await record.store([memory("a", "We sailed home", title="Boats", mentioned_at=NOON, tags=["sea"])])
-    async with borrow(pool) as connection:
-        row = await connection.fetchrow(
-            "SELECT id, extract(epoch FROM ts)::float8 AS ts, tags FROM collapse_mirror "
-            "WHERE search @@ plainto_tsquery('english', 'boat sailing')"
-        )
-    assert row is not None
-    assert tuple(row) == ("a", NOON, ["sea"])
-
-
 TENANT = "acme"
 
 

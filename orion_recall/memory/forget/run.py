@@ -58,7 +58,9 @@ class Matcher:
         if self._names is not None:
             return any(self._names.search(text) for _, text in texts)
         if self._target.kind == "tenant":
-            return bool(tenants) or (self._target.tenant == self._default and _is_message(fields))
+            # A message of a caller, set aside, that names no tenant is of the default one.
+            is_message = any(name.startswith(b"field:") or name == b"message_head" for name in fields)
+            return bool(tenants) or (self._target.tenant == self._default and is_message)
         keys = _KEYS.get(self._target.kind, ())
         return any(key in keys and text == self._target.values[0] for key, text in texts)
 
@@ -212,11 +214,6 @@ def _texts(value: bytes) -> Iterator[tuple[str, str]]:
     yield "", value.decode("utf-8", "replace")
 
 
-def _is_message(fields: _Fields) -> bool:
-    """Whether it is a message of a caller, set aside; one that names no tenant is of the default one."""
-    return any(name.startswith(b"field:") or name == b"message_head" for name in fields)
-
-
 # The planner's statistics quote common values. Only the server's owner can rewrite them.
 _STATISTICS = "pg_catalog.pg_statistic"
 _TABLES: tuple[LiteralString, ...] = (
@@ -352,7 +349,8 @@ class Forgetting:
         report.add("Postgres: memories", report.memories)
         report.add("Postgres: decisions", decisions)
         if self._bus is not None:
-            for place, count in (await self._bus.clear(self._matcher(ids), dry_run=True)).items():
+            matcher = Matcher(target, ids, self._settings.default_tenant)
+            for place, count in (await self._bus.clear(matcher, dry_run=True)).items():
                 report.add(f"bus: {place}", count)
         for name, _ in await self._copies():
             report.add(name, report.memories, "memories at most")
@@ -399,11 +397,9 @@ class Forgetting:
     async def _blank(self) -> None:
         await self.record.blank_decisions()
         if self._bus is not None:
+            matcher = Matcher(self.record.target, await self.record.ids(), self._settings.default_tenant)
             self._on_bus["waiting messages"] = 0  # they are counted, and stay
-            self._on_bus.update(await self._bus.clear(self._matcher(await self.record.ids())))
-
-    def _matcher(self, ids: Sequence[str]) -> Matcher:
-        return Matcher(self.record.target, ids, self._settings.default_tenant)
+            self._on_bus.update(await self._bus.clear(matcher))
 
     def _add_rows(self, report: Report) -> None:
         report.memories = self.record.gone.pop("memories", 0)

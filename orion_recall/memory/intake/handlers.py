@@ -12,7 +12,6 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, LiteralString, NamedTuple, TypeVar, cast
 
@@ -45,6 +44,7 @@ from orion_recall.contracts import (
     RecallReceiptV1,
     read_message,
 )
+from orion_recall.contracts.fields import nearest
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql as record_sql
@@ -107,6 +107,10 @@ class Handler(NamedTuple):
     receipt_kind: str
     receipt: Callable[[Received, float], Awaitable[BaseModel]]
     nothing: Callable[[ErrorInfo], BaseModel]
+
+
+def _not_recorded(error: ErrorInfo) -> RecallReceiptV1:
+    return RecallReceiptV1(recorded=False, error=error)
 
 
 class MessageHandlers:
@@ -357,8 +361,7 @@ def _read_changes(raw: Mapping[str, Any], where: str, settings: Settings) -> Map
         if field in UNCHANGEABLE:
             raise InvalidMessage(f"{where}.{field}: it cannot be changed")
         if field not in CHANGEABLE:
-            close = get_close_matches(field, CHANGEABLE, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(CHANGEABLE)}"
+            hint = nearest(field, CHANGEABLE)
             raise InvalidMessage(f"{where}.{field[:60]}: a memory has no such field; {hint}")
     if changes.get("text", "") is None:
         raise InvalidMessage(f"{where}.text: it cannot be cleared: delete the memory instead")
@@ -370,8 +373,6 @@ def _read_changes(raw: Mapping[str, Any], where: str, settings: Settings) -> Map
 
 def _redacted(fields: dict[str, Any], settings: Settings) -> dict[str, Any]:
     redaction = Redaction.at("store", settings.redact)
-    if not redaction.kinds:
-        return fields
     return {name: redaction.json(value) if name in _REDACTED else value for name, value in fields.items()}
 
 
@@ -404,10 +405,6 @@ def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
 
 def _entry_key(stream: str, entry: Entry) -> str:
     return f"entry:{stream}:{entry.id}"
-
-
-def _not_recorded(error: ErrorInfo) -> RecallReceiptV1:
-    return RecallReceiptV1(recorded=False, error=error)
 
 
 def _request_hash(kind: str, message: BaseModel) -> str:
