@@ -296,6 +296,12 @@ async def borrow(pool: Pool, doing: str = "using Postgres") -> AsyncGenerator[Co
             yield connection
 
 
+async def fetched(pool: Pool, doing: str, query: str, *values: object) -> list[Row]:
+    """The rows of one statement over a connection of the pool; RecordError."""
+    async with borrow(pool, doing) as connection:
+        return await connection.fetch(query, *values)
+
+
 async def _set_codecs(connection: Any) -> None:
     for type_name in ("json", "jsonb"):
         await connection.set_type_codec(

@@ -23,7 +23,7 @@ from orion_recall.decisions.sink import DecisionSink, are_persisted
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.extraction.light import Extractor
-from orion_recall.memory.intake.background import KEPT_DAYS, AccessCounts, DeadLetterRetention, RequestRetention
+from orion_recall.memory.intake.background import KEPT_DAYS, AccessCounts, keep_dead_letters, keep_requests
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import BackgroundExtraction, ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
@@ -188,12 +188,13 @@ class BackgroundWork:
         requests, reader = CopyRequests(pool), RecordReader(pool)
         keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
         decisions, answers, days = self._kept
-        retention = (RequestRetention(pool, answers), Retention(pool, decisions))
-        dead = (self._bus.redis, self._dead_streams)
-        letters = () if days is None else (DeadLetterRetention(*dead, days, self._bus.clock.now),)
-        parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention, *letters)
+        parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions)
+        now, streams = self._bus.clock.now, self._dead_streams
         return [
             *(part.run() for part in parts),
+            Retention(pool, decisions).run(),
+            keep_requests(pool, answers),
+            *([] if days is None else [keep_dead_letters(self._bus.redis, streams, days, now)]),
             self._wake_projectors(),
             self.profile_texts.run(pool),
             heartbeat_for_broken(record, own_copy(self._settings), self._opened.broken),

@@ -11,10 +11,7 @@ K1, B, LENGTH = 1.5, 0.75, 32.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordWeights:
-    """Term saturation k1, length normalisation b, and mean length in terms.
-
-    Documents under different weights must not share an index.
-    """
+    """Term saturation k1, length normalisation b, mean length. Documents under others must not share an index."""
 
     k1: float = K1
     b: float = B
@@ -30,8 +27,6 @@ class KeywordWeights:
 
 SHIPPED = KeywordWeights()
 SHIPPED_NAME = f"k1={K1:g},b={B:g},length={LENGTH:g}"
-
-
 _BOUNDS = {"k1": (0.0, 10.0), "b": (0.0, 1.0), "length": (1.0, 100_000.0)}
 
 

@@ -81,10 +81,7 @@ def names_assistant(speaker: str | None) -> bool:
 
 
 def is_assistant(speaker: str | None, *, agent_id: str | None = None, role: object = None) -> bool:
-    """Whether an assistant says it: by the message's role, because the speaker is its agent, or by name.
-
-    A role other than the assistant's wins over the name.
-    """
+    """Whether an assistant says it: by the message's role, because the speaker is its agent, or by name."""
     if isinstance(role, str) and role.strip():
         return role.strip().casefold() == ASSISTANT
     if speaker and agent_id and speaker.casefold() == agent_id.casefold():
@@ -101,10 +98,7 @@ _READ_CHARS = 4000
 
 
 def title_names(title: str) -> tuple[str, ...]:
-    """The names that a title can be called by, folded: as it stands, and without brackets at its end.
-
-    "Mercury (planet)" is `mercury planet` and `mercury`. A title without words, or of more than six, has none.
-    """
+    """The names that a title can be called by, folded: "Mercury (planet)" is `mercury planet` and `mercury`."""
     spelled = (title, _IN_BRACKETS.sub("", title))
     folded = (words(one[:_READ_CHARS]) for one in spelled)
     return tuple(dict.fromkeys(" ".join(name) for name in folded if 0 < len(name) <= _LONGEST_NAME))

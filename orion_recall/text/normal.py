@@ -57,11 +57,6 @@ _FIRST_PERSON: frozenset[str] = frozenset(
 _CLOSING = " \t\r\n\"'”’)]*_"
 
 
-def memory_key(tenant: str, memory_id: str) -> int:
-    """The number of a memory in index and graph: the same in every copy, so that projections can be rebuilt."""
-    return number_of(tenant, memory_id)
-
-
 def number_of(one: str, other: str) -> int:
     """A number of 63 bits for a pair of texts, fixed for ever.
 
@@ -70,6 +65,10 @@ def number_of(one: str, other: str) -> int:
     """
     digest = hashlib.blake2b(paired(one, other).encode("utf-8", "replace"), digest_size=8, person=b"orion-recall")
     return int.from_bytes(digest.digest(), "big") >> 1
+
+
+memory_key = number_of
+"""The number of a memory (tenant, id) in index and graph: the same in every copy."""
 
 
 def paired(tenant: str, name: str) -> str:
@@ -158,10 +157,7 @@ def speaks_of_itself(text: str) -> bool:
 
 
 def normal_form(text: str) -> str:
-    """The normal form: equal for texts that differ in case, spacing or punctuation only.
-
-    A text without words (an emoji, say) is its own normal form, but for spacing.
-    """
+    """The normal form: equal for texts that differ in case, spacing or punctuation only."""
     return " ".join(words(text) or text.split())
 
 

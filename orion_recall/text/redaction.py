@@ -62,14 +62,12 @@ class Redaction:
         return _at(place, tuple(rules))
 
     def text(self, text: str) -> str:
-        """The text with whatever is redacted replaced."""
         for kind in KINDS if self.kinds else ():
             if kind in self.kinds:
                 text = _REDACTED[kind](text)
         return text
 
     def optional(self, text: str | None) -> str | None:
-        """As `text`, where there is one."""
         return None if text is None else self.text(text)
 
     def json(self, value: Any, *, without: frozenset[str] = frozenset()) -> Any:

@@ -80,10 +80,7 @@ def reports(text: str, names: Collection[str]) -> bool:
 
 
 def _is_reported(text: str, name: str) -> bool:
-    """Whether words before or after the name, or a pronoun behind it, report what somebody of this name said.
-
-    Not a pronoun behind "Ana's van", which is no word of Ana.
-    """
+    """Whether words before or after the name, or a pronoun behind it, report what somebody of this name said."""
     free: int | None = None
     for match in _called(name).finditer(text):
         start, end = match.span(1)

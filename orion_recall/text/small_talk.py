@@ -104,10 +104,7 @@ _LONGEST: Final = max(map(len, _KINDS))
 
 
 def small_talk(text: str, names: Collection[str] = ()) -> SmallTalk | None:
-    """What kind of small talk the text is, by its first phrase; None when a part of it is something else.
-
-    `names` are folded words of known names that it may be said to.
-    """
+    """The kind of small talk, by its first phrase; None when a part is something else. `names` are folded words."""
     if len(text) > _MOST_CHARS:
         return None
     kinds: list[SmallTalk] = []

@@ -30,7 +30,7 @@ from serving import caught_up
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.decisions.retention import Retention
-from orion_recall.memory.intake.background import RequestRetention
+from orion_recall.memory.intake.background import keep_requests
 from orion_recall.postgres.periods import Periods
 from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service
@@ -191,8 +191,8 @@ async def test_a_worker_may_delete_what_was_kept_long_enough(deployed: Deployed)
             "VALUES ('default', 'k-old', 'hash', '{}', now() - interval '40 days')"
         )
         pool = await open_pool(role_dsn(deployed.superuser_dsn, "orion_worker"), name="test", max_size=2)
-        loops = (Retention(pool, Periods(days=30)), RequestRetention(pool))
-        running = [asyncio.create_task(loop.run()) for loop in loops]
+        loops = (Retention(pool, Periods(days=30)).run(), keep_requests(pool))
+        running = [asyncio.create_task(loop) for loop in loops]
 
         async def gone() -> bool:
             return not await superuser.fetchval(

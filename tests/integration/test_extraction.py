@@ -7,15 +7,22 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from executor import until
+from redis.asyncio import Redis
+from serving import caught_up
 
+from orion_recall.cli.main import run
+from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1
+from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import ModelError, RecordError
 from orion_recall.memory.extraction.extractors import LlmExtractor
-from orion_recall.memory.extraction.light import Extraction, Extractor, LightExtractor, Passage
+from orion_recall.memory.extraction.light import Extraction, Extractor, Passage
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.extraction_queue import (
     MOST_ATTEMPTS,
@@ -25,10 +32,13 @@ from orion_recall.memory.record.extraction_queue import (
 )
 from orion_recall.memory.record.record import Record
 from orion_recall.models.chat import ChatServer
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
+from orion_recall.serving.service import Service
+from orion_recall.settings import Settings
 from orion_recall.values import Memory, Statement
 from tests.stand_ins.memory_changes import MemoryChanges
 from tests.stand_ins.model_servers import ModelServer, chat_server
+from tests.stand_ins.patient_profiles import patient_profiles
 
 NOON = 1772366400.0
 
@@ -281,19 +291,6 @@ async def test_what_is_cut_off_at_any_step_of_its_end_is_done_again_as_a_whole(p
     assert await queue.due() == {}
 
 
-async def test_while_the_record_is_away_extraction_waits(caplog: pytest.LogCaptureFixture) -> None:
-    away = await open_pool("postgresql://nobody@127.0.0.1:1/none", name="test")
-    try:
-        async with at_work(away, LightExtractor()) as (part,):
-            async with asyncio.timeout(30):
-                while part.error is None:
-                    await asyncio.sleep(0.01)
-            await asyncio.sleep(0.3)
-        assert caplog.text.count("extraction by light waits") == 1
-    finally:
-        await away.close()
-
-
 async def test_a_memory_that_brings_its_takers_down_is_left_to_light_extraction(pool: Pool) -> None:
     await Record(pool, extractor="llm").store([memory("a", "Ana works at Fjord Labs")])
     await pool.execute("UPDATE memory_extractions SET attempts = $1", MOST_ATTEMPTS)
@@ -305,3 +302,115 @@ async def test_a_memory_that_brings_its_takers_down_is_left_to_light_extraction(
     after = await held(pool, "a")
     assert stated(after) == [("Ana", "works at", "Fjord Labs")]
     assert after.extraction_note == "llm: given up after 5 attempts"
+
+
+KEY = "k-" + "5" * 8
+
+
+@pytest.fixture
+async def keyed_chat() -> AsyncGenerator[ModelServer]:
+    async with chat_server(KEY) as started:
+        yield started
+
+
+@asynccontextmanager
+async def worker(settings: Settings) -> AsyncGenerator[Service]:
+    async with Service.start(settings) as service:
+        ready = asyncio.Event()
+        serving = asyncio.create_task(service.serve(ready))
+        try:
+            await ready.wait()
+            yield service
+        finally:
+            service.stop()
+            async with asyncio.timeout(30):
+                await serving
+
+
+@pytest.mark.slow
+async def test_a_memory_is_found_at_once_and_its_edges_follow(
+    bus: Redis,
+    bus_alone: EmbeddedEngines,
+    database: str,
+    pool: Pool,
+    keyed_chat: ModelServer,
+    prefix: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ORION_LLM_API_KEY", KEY)
+    settings = Settings.read(
+        redis_url=bus_alone.redis_url, postgres_dsn=database, data_dir=tmp_path, prefix=prefix, health_port=0,
+        refresh_ms=100, extractor="llm", llm_url=keyed_chat.url, llm_model="stand-in", llm_timeout_s=20,
+        deadline_ms=20_000, profiles_dir=patient_profiles(tmp_path),
+    )  # fmt: skip
+    keyed_chat.behave("hang")
+    async with worker(settings) as service, RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
+        receipt = await client.store(
+            [
+                {"id": "a", "text": "How is Mira?", "speaker": "Bo", "session_id": "s", "occurred_at": 1772366400},
+                {
+                    "id": "b",
+                    "text": "She works at Fjord-Labs.",
+                    "speaker": "Ana",
+                    "session_id": "s",
+                    "occurred_at": 1772366460,
+                },
+            ]
+        )
+        assert receipt.stored == 2
+        await caught_up(service, receipt.position or 0)
+        found = (await client.recall("who works at Fjord-Labs?", profile="reflect.v1")).bundle
+        assert "b" in [item.id for item in found.items]
+        assert (await Record(pool).get("default", ["b"]))["b"].extracted_by == "light"
+
+    # It was stopped with both in flight; the next one has a server that answers.
+    keyed_chat.behave()
+    async with worker(settings) as service:
+
+        async def both() -> bool:
+            return await pool.fetchval("SELECT count(*) FROM memories WHERE extracted_by = 'llm'") == 2
+
+        await until(both, "both are extracted by the llm")
+        head = await Record(pool).head()
+        await caught_up(service, head)
+        assert service.observer.url is not None
+        async with httpx.AsyncClient(base_url=service.observer.url, verify=False) as health:
+            metrics = (await health.get("/metrics")).text
+        assert 'orion_recall_extractions_total{extractor="llm",result="extracted"} 2.0' in metrics
+
+        # By command: made due again, and falling back this time.
+        keyed_chat.behave("refusing")
+        monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+        monkeypatch.setenv("ORION_REDIS_URL", bus_alone.redis_url)
+        monkeypatch.setenv("ORION_PREFIX", prefix)
+
+        async def memory(*arguments: str) -> tuple[int, str, str]:
+            code = await asyncio.to_thread(run, ["memory", *arguments])
+            out, err = capsys.readouterr()
+            return code, out, err
+
+        assert (await memory("extract", "--id", "b", "--with", "llm"))[0] == 0
+        code, _, nobody = await memory("extract", "--id", "b", "--with", "spacy")
+        assert code == 2
+        assert "no running worker extracts with spacy (they have light and llm)" in nobody
+        assert "ORION_EXTRACTOR=spacy" in nobody
+
+        async def fell_back() -> bool:
+            return (await Record(pool).get("default", ["b"]))["b"].extraction_note is not None
+
+        await until(fell_back, "the memory fell back")
+        _, shown, _ = await memory("show", "b")
+        assert "light" in shown
+        assert "Mira works at Fjord-Labs" in " ".join(shown.split())
+        keyed_chat.behave()
+        _, again, _ = await memory("extract", "--fallen-back", "--with", "llm", "--json")
+        assert '"due": 1' in again
+
+        async def mended() -> bool:
+            return (await Record(pool).get("default", ["b"]))["b"].extraction_note is None
+
+        await until(mended, "the memory is the llm's again")
+        code, missing, _ = await memory("extract", "--id", "nobody", "--json")
+        assert (code, '"missing": [' in missing, '"due": 0' in missing) == (1, True, True)

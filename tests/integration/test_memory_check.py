@@ -1,4 +1,4 @@
-"""Drift between record and copies: found, mended, and what is on its way is none."""
+"""Copies of the record: drift found and mended, index and graph made anew beside the live ones and swapped."""
 
 from __future__ import annotations
 
@@ -21,15 +21,22 @@ from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, do, find_drift
-from orion_recall.memory.replicas.projector import Projector
-from orion_recall.postgres.pool import Pool, borrow
+from orion_recall.memory.replicas.projector import Projector, WriterLock
+from orion_recall.memory.replicas.reembed import Built, reembed
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.opening import open_embedder
+from orion_recall.models.sparse import SparseEncoder
+from orion_recall.postgres.pool import Pool, borrow, open_pool
+from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.serving.backends import Opened, open_sources, own_copy
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
 from tests.stand_ins.memory_changes import MemoryChanges
+from tests.stand_ins.model_servers import tei_server
 from tests.stand_ins.patient_profiles import patient
+from tests.stand_ins.qdrant_process import qdrant_stand_in
 
 pytestmark = pytest.mark.slow
 
@@ -151,7 +158,6 @@ async def check(*arguments: str, data: Path, capsys: Any) -> tuple[int, Any]:
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.slow
 async def test_the_command_asks_the_worker_that_has_the_folder(
     record: Record,
     pool: Pool,
@@ -212,7 +218,6 @@ async def test_a_copy_that_lost_memories_finds_that_out_and_repairs_itself(
         assert await check.check_if_due(), "a rebuilt copy is compared at once"
 
 
-@pytest.mark.slow
 async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_degraded(
     record: Record, pool: Pool, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -240,3 +245,211 @@ async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_
         await check.check_if_due()
         assert index.damage is None
         assert (await recall(query, REFLECT, opened.sources, timeout_s=60)).outcome == "ok"
+
+
+NOW = 1_780_000_000.0
+Answer = tuple[list[str], str]
+
+
+async def answer(opened: Opened, question: str = "who oiled crane 7 in Voss?") -> Answer:
+    profile = loaded_profiles(None)["deep.graph.v1"].profile
+    # All that a source finds: of hits with equal scores an index brings any, and a new one brings others.
+    # And all the time it needs: what a late source ranked would be missing.
+    patient = profile.model_copy(update={"vector_top_k": 100, "source_timeout_ms": 60_000})
+    recalled = await recall(RecallQueryV1(fragment=question), patient, opened.sources, now=NOW, timeout_s=60.0)
+    silent = {report.source: report for report in recalled.reports if report.status not in ("ok", "empty", "off")}
+    assert silent.keys() <= {"sql_timeline"}, silent
+    return [item.scored.memory.id for item in recalled.selection.items], recalled.rendered
+
+
+@pytest.fixture
+def configured(database: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("ORION_POSTGRES_DSN", database)
+    monkeypatch.setenv("ORION_DATA_DIR", str(data_dir))
+    return Settings.read(data_dir=data_dir, postgres_dsn=database)
+
+
+async def rebuild(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+    code = await asyncio.to_thread(run, ["memory", "rebuild", "--json", *arguments])
+    told = capsys.readouterr()
+    assert code == 0, told
+    return json.loads(told.out)
+
+
+async def test_a_running_worker_takes_the_new_copies_over_and_answers_all_the_while(
+    record: Record, pool: Pool, configured: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = configured.data_dir
+    async with worker(record, pool, configured) as (opened, _):
+        before = await answer(opened)
+        answers: list[Answer] = []
+
+        async def go_on() -> None:
+            while True:
+                answers.append(await answer(opened))
+                await asyncio.sleep(0.05)  # else the rebuild would have half of the processor
+
+        asking = asyncio.create_task(go_on())
+        done = await rebuild(capsys)
+        assert [(one["kind"], one["state"]) for one in done] == [("index", "taken"), ("graph", "taken")]
+        (done,) = await rebuild(capsys, "graph")  # the places take turns
+        assert done["state"] == "taken"
+        assert not asking.done()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert len(answers) > 2
+        assert {json.dumps(one) for one in answers} == {json.dumps(before)}
+        await record.store([memory("new", "Mira sold the old boat to a dentist.")])
+        while "new" not in (await answer(opened, "who sold the old boat to a dentist?"))[0]:
+            await asyncio.sleep(0.05)
+    for kind in ("index", "graph"):
+        assert len(list((folder / kind / "builds").iterdir())) == 1, "the old ones are gone"
+        assert not (folder / kind / "store").exists()
+        assert not (folder / kind / "shard").exists()
+    async with open_sources(configured) as opened:
+        assert opened.broken == {}
+        assert "new" in (await answer(opened, "who sold the old boat to a dentist?"))[0]
+
+
+async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
+    record: Record, pool: Pool, configured: Settings
+) -> None:
+    async with open_sources(configured) as opened, open_embedder(configured) as embedder:
+        assert opened.index is not None
+        projector = Projector(record, opened.index, copy="test")
+        await projector.catch_up()
+        built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder())
+        assert built[0] == "waiting"
+        await record.store([memory("new", "Mira sold the old boat.")])
+        await MemoryChanges(pool).delete(TENANT, ["m7"])
+        await projector.catch_up()
+        async with projector.writing:
+            assert await projector.swap_in_rebuild()
+            assert not await projector.swap_in_rebuild()
+        assert opened.index.position == await record.head()
+        held = await opened.index.held()
+        assert memory_key(TENANT, "new") in held
+        assert memory_key(TENANT, "m7") not in held
+        assert (await find_drift(RecordReader(pool), opened.index)).count == 0
+
+
+TEXTS = [f"The crane of pier {number} was oiled." for number in range(220)]
+
+
+@pytest.fixture
+async def filled(pool: Pool) -> Record:
+    """A record of a few more memories than a batch holds."""
+    record = Record(pool)
+    await record.store([memory(f"m{n}", text, session_id=f"s{n // 3}") for n, text in enumerate(TEXTS)])
+    return record
+
+
+async def project(filled: Record, opened: Opened) -> None:
+    assert opened.index is not None
+    await Projector(filled, opened.index, copy="test").catch_up()
+
+
+async def outcome_of(opened: Opened) -> tuple[str, dict[str, str], list[str]]:
+    """The outcome, what failed and why, and the ids."""
+    query = RecallQueryV1(fragment="who oiled the crane of pier 7?")
+    recalled = await recall(query, patient("assist.light.v1"), opened.sources, timeout_s=60)
+    failed = {str(report.source): report.error or "" for report in recalled.reports if report.status == "failed"}
+    return recalled.outcome, failed, [item.scored.memory.id for item in recalled.selection.items]
+
+
+async def built(
+    filled: Record, folder: Path, embedder: Embedder, progress: list[tuple[int, int]] | None = None
+) -> Built:
+    told: list[tuple[int, int]] = [] if progress is None else progress
+    return await reembed(
+        filled,
+        folder / "index",
+        embedder,
+        SparseEncoder(),
+        advanced=lambda position, head: told.append((position, head)),
+    )
+
+
+async def test_a_worker_answers_by_the_old_model_until_it_starts_with_the_new_one(
+    filled: Record, data_dir: Path
+) -> None:
+    async with tei_server() as tei:
+        tei.behave(model="another/model")
+        old = Settings.read(data_dir=data_dir)
+        new = old.changed(embedder="tei", tei_url=tei.url)
+        progress: list[tuple[int, int]] = []
+        async with open_sources(old) as working, open_embedder(new) as embedder:
+            await project(filled, working)
+            before = await outcome_of(working)
+            done = await built(filled, data_dir, embedder, progress)
+            head = await filled.head()
+            assert done == ("waiting", head)
+            assert await outcome_of(working) == before
+            assert before[0] == "ok"
+            assert progress[0] == (0, head)
+            assert progress[-1] == (head, head)
+            assert len(progress) > 2
+        async with open_sources(new) as working, open_embedder(new) as embedder:
+            assert working.broken == {}
+            assert working.index is not None
+            assert working.index.position == head
+            outcome, failed, ids = await outcome_of(working)
+            assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
+        async with open_sources(old) as working:
+            assert "was made with another/model" in working.broken["index"]
+
+
+async def test_without_a_worker_it_takes_the_place_at_once(filled: Record, data_dir: Path) -> None:
+    settings = Settings.read(data_dir=data_dir)
+    async with open_embedder(settings) as embedder:
+        assert (await built(filled, data_dir, embedder))[0] == "swapped"
+    async with open_sources(settings) as working:
+        outcome, failed, ids = await outcome_of(working)
+    assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
+
+
+async def test_on_a_server_a_new_model_gets_a_collection_beside_the_live_one(
+    data_dir: Path, database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = await open_pool(database, name="test", min_size=0, max_size=1)
+    texts = [compose(MemoryV1(id=f"m{number}", text=text), "default") for number, text in enumerate(TEXTS[:9])]
+    head = (await Record(pool).store(texts)).position
+    await pool.close()
+
+    async def command(**environment: str) -> tuple[int, dict[str, Any], str]:
+        for name, value in environment.items():
+            monkeypatch.setenv(f"ORION_{name.upper()}", value)
+        code = await asyncio.to_thread(run, ["memory", "rebuild", "index", "--json"])
+        told = capsys.readouterr()
+        return code, json.loads(told.out)[0] if code == 0 else {}, told.err
+
+    with qdrant_stand_in() as server:
+        async with tei_server() as tei:
+            tei.behave(model="another/model")
+            old = Settings.read(data_dir=data_dir, qdrant_url=server.url, postgres_dsn=database)
+            new = old.changed(embedder="tei", tei_url=tei.url, qdrant_collection="second")
+            first = await command(postgres_dsn=database, qdrant_url=server.url, data_dir=str(data_dir))
+            assert (first[1]["state"], first[1]["position"]) == ("built", head)
+            async with open_sources(old) as working:
+                before = await outcome_of(working)
+                code, _, why = await command(embedder="tei", tei_url=tei.url)
+                assert code == 1
+                assert "give ORION_QDRANT_COLLECTION another name" in why
+                lock = WriterLock(database, kind="index", copy=f"{server.url}/second")
+                assert await lock.acquire()
+                code, _, why = await command(qdrant_collection="second")
+                assert (code, "fills " in why) == (2, True)
+                await lock.release()
+                code, done, _ = await command()
+                assert (code, done["state"], done["model"], done["position"]) == (0, "built", "another/model", head)
+                assert await outcome_of(working) == before
+                assert before[0] == "ok"
+            async with open_sources(new) as working:
+                assert working.broken == {}
+                outcome, failed, ids = await outcome_of(working)
+                assert (outcome, failed, ids[0]) == ("ok", {}, "m7")
+                assert working.index is not None
+                await working.index.remove([memory_key("default", "m7")])
+            done = (await command())[1]
+            assert (done["state"], done["held"], done["left"]) == ("rewritten", 9, 0)
+    assert not (data_dir / "index" / "builds").exists()

@@ -112,6 +112,7 @@ async def test_one_has_the_turn_until_it_ends_or_its_connection_is_gone(
             return False
 
     await until(taken_over, "the first takes over")
+    assert await said_no(second), "whoever has lost its turn finds out"
     for lock in (first, second, other):
         await lock.release()
 
@@ -119,23 +120,6 @@ async def test_one_has_the_turn_until_it_ends_or_its_connection_is_gone(
         return await holders(connection) == 0
 
     await until(none_left, "no connection is left behind")
-
-
-async def test_whoever_has_lost_its_turn_finds_out(database: str, connection: Connection) -> None:
-    lock, other = WriterLock(database, kind="graph", copy="a"), WriterLock(database, kind="graph", copy="a")
-    assert await lock.acquire()
-    await connection.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
-        "AND application_name = 'orion-recall:turn'"
-    )
-
-    async def taken() -> bool:
-        return await other.acquire()
-
-    await until(taken, "the other takes the turn")
-    assert await said_no(lock)
-    for one in (lock, other):
-        await one.release()
 
 
 async def said_no(lock: WriterLock) -> bool:

@@ -96,15 +96,6 @@ async def test_every_moment_is_told_as_it_was(database: str, pool: Pool) -> None
     assert by_memory(await history.record.changes(0, 1000)) == history.told[-1][1]
 
 
-async def test_a_moment_can_be_reached_in_one_step_as_well(database: str, pool: Pool) -> None:
-    history = History(pool)
-    await history.live()
-    for moment, told in history.told:
-        async with PastRecord.open(database, [TENANT]) as past:
-            await past.move(moment)
-            assert by_memory([one async for page in past.changes(0, moment.position) for one in page]) == told
-
-
 async def test_another_tenant_is_not_in_it_and_what_was_erased_cannot_come_back(database: str, pool: Pool) -> None:
     history = History(pool)
     await history.live()

@@ -15,8 +15,8 @@ import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from orion_recall.errors import ModelError, SettingsError, install_hint
 from orion_recall.foreground import FOREGROUND
@@ -38,10 +38,10 @@ from orion_recall.tasks import outcomes
 from orion_recall.text.normal import one_line
 from orion_recall.values import Statement
 
-MAX_LINES = 40
-MAX_STATEMENTS = 24
-_MAX_TEXT_CHARS, _MAX_CONTEXT_CHARS = 6_000, 600
-_MAX_LINE_CHARS = 300
+log = logging.getLogger("orion_recall.memory")
+
+MAX_LINES, MAX_STATEMENTS = 40, 24
+_MAX_TEXT_CHARS, _MAX_CONTEXT_CHARS, _MAX_LINE_CHARS = 6_000, 600, 300
 # Where a name that begins with one word is looked for.
 _MAX_PLACES = 32
 _MAX_RELATION_WORDS, _MAX_RELATION_CHARS = 6, 60
@@ -74,8 +74,7 @@ _BETWEEN_SENTENCES = re.compile(r"[!?;:\n]|\w{4}\.\s")
 _THOUGHTS_END = "</think>"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lines:
+class Lines(NamedTuple):
     """The parsed answer: its statements, whether it says that there are none, how many lines do not count."""
 
     statements: tuple[Statement, ...]
@@ -152,9 +151,8 @@ def _spelling(name: str, shown: Sequence[str]) -> str | None:
     return None
 
 
-_MAX_TOKENS = 800
 # An answer that cannot be used is asked for once more.
-_ASKS = 2
+_MAX_TOKENS, _ASKS = 800, 2
 
 
 class LlmExtractor:
@@ -164,12 +162,10 @@ class LlmExtractor:
     batch = 1
 
     def __init__(self, server: ChatServer, *, at_once: int) -> None:
-        self.at_once = at_once
-        self._server = server
+        self._server, self.at_once = server, at_once
 
     @property
     def longest_s(self) -> float:
-        """What one memory takes at most."""
         return _ASKS * self._server.longest_s + 5.0
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
@@ -206,21 +202,21 @@ _UNSURE_WORDS = frozenset("not n't never if whether unless would could might may
 async def load_pipeline(name: str) -> Any:
     """The pipeline of that name or folder; SettingsError with the command that installs what is missing."""
     (loaded,) = await outcomes("a spaCy pipeline cannot be loaded", asyncio.to_thread(_load, name))
+    if not isinstance(loaded, BaseException):
+        return loaded
     if isinstance(loaded, SettingsError):
         raise loaded
-    if isinstance(loaded, BaseException):
-        # A pipeline's own code may raise whatever it likes while it is loaded.
-        why = f"{type(loaded).__name__}: {one_line(str(loaded))[:300]}"
-        raise SettingsError(f"ORION_SPACY_MODEL: {name!r} cannot be loaded ({why})") from loaded
-    return loaded
+    # A pipeline's own code may raise whatever it likes while it is loaded.
+    why = f"{type(loaded).__name__}: {one_line(str(loaded))[:300]}"
+    raise SettingsError(f"ORION_SPACY_MODEL: {name!r} cannot be loaded ({why})") from loaded
 
 
 def _load(name: str) -> Any:
     try:
         spacy = importlib.import_module("spacy")
     except ImportError as error:
-        why = f"ORION_EXTRACTOR=spacy needs the library ({error}): {install_hint('spacy')}"
-        raise SettingsError(why) from error
+        hint = install_hint("spacy")
+        raise SettingsError(f"ORION_EXTRACTOR=spacy needs the library ({error}): {hint}") from error
     try:
         return spacy.load(name)
     except OSError as error:
@@ -233,10 +229,7 @@ def _load(name: str) -> Any:
 class SpacyExtractor:
     """Names by the pipeline's entities, statements by its dependencies where it has a parser."""
 
-    name = "spacy"
-    at_once = 1
-    batch = 32
-    longest_s = 300.0
+    name, at_once, batch, longest_s = "spacy", 1, 32, 300.0
 
     def __init__(self, pipeline: Any) -> None:
         self._pipeline = pipeline
@@ -289,7 +282,8 @@ def _statements(document: Any, others: Mapping[str, str], voice: str | None) -> 
         return named.get(token.i) or others.get(token.text.casefold())
 
     for verb in document:
-        if verb.pos_ not in ("VERB", "AUX") or not _is_stated(verb):
+        unsure = any(child.dep_ in _UNSURE and child.lower_ in _UNSURE_WORDS for child in verb.children)
+        if verb.pos_ not in ("VERB", "AUX") or unsure or verb.sent.text.rstrip().endswith("?"):
             continue
         subjects = [name for child in verb.children if child.dep_ in _SUBJECTS and (name := end(child))]
         for relation, target in _objects(verb):
@@ -306,14 +300,6 @@ def _objects(verb: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"{word} {child.lower_}", one) for one in child.children if one.dep_ == "pobj")
 
 
-def _is_stated(verb: Any) -> bool:
-    unsure = any(child.dep_ in _UNSURE and child.lower_ in _UNSURE_WORDS for child in verb.children)
-    return not unsure and not verb.sent.text.rstrip().endswith("?")
-
-
-log = logging.getLogger("orion_recall.memory")
-
-
 @contextlib.asynccontextmanager
 async def open_extractors(settings: Settings) -> AsyncGenerator[tuple[Extractor, ...]]:
     """Light extraction, and the one that is chosen, ready; closed at the end of the block."""
@@ -324,24 +310,15 @@ async def open_extractors(settings: Settings) -> AsyncGenerator[tuple[Extractor,
     if settings.extractor == "spacy":
         yield LightExtractor(), SpacyExtractor(await load_pipeline(settings.spacy_model))
     elif settings.extractor == "llm":
-        server = _server(settings)
+        if not settings.llm_url or not settings.llm_model:
+            missing = "ORION_LLM_MODEL" if settings.llm_url else "ORION_LLM_URL"
+            raise SettingsError(f"{missing} is not set, and ORION_EXTRACTOR=llm needs it")
+        key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
+        timeout_s, at_once = settings.llm_timeout_s, settings.llm_concurrency
+        server = ChatServer(settings.llm_url, settings.llm_model, key, timeout_s=timeout_s, connections=at_once)
         try:
-            yield LightExtractor(), LlmExtractor(server, at_once=settings.llm_concurrency)
+            yield LightExtractor(), LlmExtractor(server, at_once=at_once)
         finally:
             await server.close()
     else:
         yield (LightExtractor(),)
-
-
-def _server(settings: Settings) -> ChatServer:
-    if not settings.llm_url or not settings.llm_model:
-        missing = "ORION_LLM_MODEL" if settings.llm_url else "ORION_LLM_URL"
-        raise SettingsError(f"{missing} is not set, and ORION_EXTRACTOR=llm needs it")
-    key = settings.llm_api_key
-    return ChatServer(
-        settings.llm_url,
-        settings.llm_model,
-        key.get_secret_value() if key else None,
-        timeout_s=settings.llm_timeout_s,
-        connections=settings.llm_concurrency,
-    )

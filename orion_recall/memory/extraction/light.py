@@ -17,20 +17,17 @@ from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, read_senten
 from orion_recall.values import Neighbour, Statement, TimeMention
 from orion_recall.when.told import told_times
 
-MAX_ENTITIES = 24
-MAX_STATEMENTS = 12
-MAX_TIMES = 12
-_MAX_KNOWN = 64
-# What is nearest to the turn after it.
-_MAX_CONTEXT_CHARS = 600
+MAX_ENTITIES, MAX_STATEMENTS, MAX_TIMES = 24, 12, 12
+# Of the turn before, what is nearest.
+_MAX_KNOWN, _MAX_CONTEXT_CHARS = 64, 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """Entities as written, quoted ones first, then capitalised, then given; the speaker is one of them.
+    """Entities as written, quoted ones first, then capitalised, then given, with both ends of every statement.
 
-    Both ends of every statement are among the entities. `by` is the extractor whose result it is, and `note` why
-    it is not the one that was chosen. With `lacks_context` the turn before may tell whom a pronoun means.
+    `by` is the extractor, and `note` why it is not the chosen one. With `lacks_context` the turn before may tell
+    whom a pronoun means.
     """
 
     entities: tuple[str, ...] = ()
@@ -49,12 +46,11 @@ def extract(
     at: float | None = None,
     previous: Neighbour | None = None,
 ) -> Extraction:
-    """The names in a text, and what it plainly says about them.
+    """The names in a text, and what it plainly says about them; `at`, in epoch seconds, is the text's own time.
 
-    At most 24 entities of 80 characters and 12 statements. "I" and "we" are the speaker; "she" and "he" are the one
-    person named before, in the text itself, else in the turn before it (`previous`), else its speaker. Names that
-    are given (and the speaker) are recognised in lower case as well; two spellings that differ in case are one
-    entity, spelt as it comes first in the order above. `at`, in epoch seconds, is what "yesterday" is relative to.
+    "I" and "we" are the speaker; "she" and "he" are the one person named before, in the text itself, else in the
+    turn before it (`previous`), else its speaker. Names that are given (and the speaker) are recognised in lower
+    case as well.
     """
     given, voice = usable_names(given_entities)[:_MAX_KNOWN], usable_name(speaker)
     antecedent = _antecedent(previous, voice)
@@ -80,11 +76,7 @@ def extract(
 
 
 def find_times(text: str, at: float | None) -> tuple[TimeMention, ...]:
-    """The times named in a text in the order in which they stand there, at most 12, each interval once.
-
-    Half-open intervals in UTC. `at` is the memory's own time in epoch seconds; relative words of a memory without
-    one name no time.
-    """
+    """The times named in a text in its order; relative words of a memory without a time (`at`) name none."""
     try:
         said = None if at is None else datetime.fromtimestamp(at, UTC)
     except (OverflowError, ValueError, OSError):
@@ -139,9 +131,6 @@ def _antecedent(previous: Neighbour | None, voice: str | None) -> Antecedent:
     return antecedent
 
 
-_AT_A_TIME = 4
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
     text: str
@@ -152,7 +141,7 @@ class Passage:
 
 
 class Extractor(Protocol):
-    """Finds what memories say. Every passage is answered, if need be by light extraction with a note why.
+    """Finds what memories say. Every passage is answered in its place, if need be by light extraction.
 
     `at_once` calls may run side by side, each with `batch` passages; one longer than `longest_s` counts as gone.
     """
@@ -166,21 +155,16 @@ class Extractor(Protocol):
     @property
     def longest_s(self) -> float: ...
 
-    async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        """What each passage says, in the order of the passages; each is looked at alone."""
-        ...
+    async def extract(self, passages: Sequence[Passage]) -> list[Extraction]: ...
 
 
 class LightExtractor:
     """Extraction by rules and word lists (`light`), with the turn before, which is not known when one is stored."""
 
-    name = "light"
-    at_once = 1
-    batch = 50
-    longest_s = 60.0
+    name, at_once, batch, longest_s = "light", 1, 50, 60.0
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
-        return await asyncio.to_thread(lambda: [light(one) for one in FOREGROUND.throttled(passages, _AT_A_TIME)])
+        return await asyncio.to_thread(lambda: [light(one) for one in FOREGROUND.throttled(passages, 4)])
 
 
 def light(passage: Passage, note: str | None = None) -> Extraction:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from orion_recall.graph.relation_words import role_name
 from orion_recall.memory.extraction.sentences import ARTICLES, CALENDAR, UNSURE, Sentence, Unit
@@ -99,10 +100,9 @@ _BEFORE_SUBJECT = CALENDAR | _words(
 )
 _DASHES = ("–", "—", "(", ",")
 _NAMED = ("called", "named")
-# How far is looked ahead: for adjectives, names in a list, and from an article to "called".
-_MAX_ADJECTIVES, _MAX_MEMBERS, _MAX_NAMING = 2, 4, 5
-# And back: for whom a pronoun means, and for the start of a clause.
-_MAX_BACK, _MAX_BEFORE = 40, 4
+# How far is looked ahead: for adjectives, names in a list, and from an article to "called". And back: for whom a
+# pronoun means, and for the start of a clause.
+_MAX_ADJECTIVES, _MAX_MEMBERS, _MAX_NAMING, _MAX_BACK, _MAX_BEFORE = 2, 4, 5, 40, 4
 
 
 def _by_first_word() -> dict[str, list[tuple[tuple[str, ...], str, int]]]:
@@ -167,8 +167,7 @@ class _Phrase:
     is_plural: bool = False
 
 
-@dataclass(slots=True)
-class _Role:
+class _Role(NamedTuple):
     """Whose what: `sister` of these owners; where it ends."""
 
     role: str
@@ -187,9 +186,7 @@ class _Reader:
     """Reads one sentence from left to right; every step looks a bounded way ahead."""
 
     def __init__(self, units: tuple[Unit, ...], speaker: str | None, antecedent: Antecedent) -> None:
-        self._units = units
-        self._speaker = speaker
-        self._antecedent = antecedent
+        self._units, self._speaker, self._antecedent = units, speaker, antecedent
         reported = (at for at, unit in enumerate(units) if unit.folded in _REPORTED)
         self._asserted_until = next(reported, len(units))
 
@@ -241,13 +238,9 @@ class _Reader:
         if at > self._asserted_until:
             return False
         before = at
-        while at - before < _MAX_BEFORE and (
-            self._word(before - 1) in _BEFORE_SUBJECT or self._word(before - 1).isdigit()
-        ):
+        while at - before < _MAX_BEFORE and ((word := self._word(before - 1)) in _BEFORE_SUBJECT or word.isdigit()):
             before -= 1
         return before == 0 or self._is_mark(before - 1) or (at == before and self._word(at - 1) in _JOINING)
-
-    # -- names
 
     def _phrase(self, at: int, *, is_object: bool = False) -> _Phrase | None:
         """A subject or an object: a name, "I", "she", "my sister Lea", or several of these with an "and"."""
@@ -310,8 +303,6 @@ class _Reader:
         meant = self._antecedent.within(self._units[max(0, at - _MAX_BACK) : at]) if is_third else self._speaker
         return [meant] if meant else []
 
-    # -- roles
-
     def _role(self, at: int) -> _Role | None:
         """ "My best friend", "Tom's boss", "the owner of Kestrel", "a friend of mine"."""
         word = self._word(at)
@@ -321,55 +312,49 @@ class _Reader:
             owners = self._meant(word, at)
         else:
             owners = [self._units[at].text] if self._is_possessive(at) else []
-        return self._role_with(at + 1, owners) if owners else None
-
-    def _role_with(self, at: int, owners: list[str]) -> _Role | None:
-        """The role whose noun stands there, of these owners."""
-        noun = self._noun(at)
-        return noun and _Role(noun[0], owners, noun[1], self._is_plural(noun[1] - 1))
+        return self._noun(at + 1, owners) if owners else None
 
     def _role_of(self, at: int) -> _Role | None:
-        noun = self._noun(at)
-        if noun is None or self._word(noun[1]) != "of":
+        noun = self._noun(at, [])
+        if noun is None or self._word(noun.end) != "of":
             return None
-        role, of = noun
-        if self._word(of + 1) in ("mine", "ours"):
-            return _Role(role, self._meant("mine", at), of + 2)
-        at = of + 2 if self._word(of + 1) == "the" else of + 1
-        if not self._is_name(at) or (self._is_possessive(at) and not self._ends(at + 1)):
+        after = noun.end + 1
+        if self._word(after) in ("mine", "ours"):
+            return _Role(noun.role, self._meant("mine", at), after + 1)
+        after += self._word(after) == "the"
+        if not self._is_name(after) or (self._is_possessive(after) and not self._ends(after + 1)):
             return None
-        return _Role(role, [self._units[at].text], at + 1)
+        return _Role(noun.role, [self._units[after].text], after + 1)
 
-    def _noun(self, at: int) -> tuple[str, int] | None:
-        """A role with at most two adjectives before it, in its one spelling, and where it ends."""
+    def _noun(self, at: int, owners: list[str]) -> _Role | None:
+        """The role of these owners whose noun stands there, in its one spelling, behind at most two adjectives."""
         for ahead in range(at, min(at + _MAX_ADJECTIVES + 1, len(self._units))):
             word = self._word(ahead)
             singular = _PLURALS.get(word, word.removesuffix("s") if len(word) > 3 else word)
             if self._units[ahead].kind != "word" or word in _NO_MORE:
                 return None
             if word in _ROLES or singular in _ROLES:
-                return role_name(word if word.endswith("ss") else singular), ahead + 1
+                is_plural = word.endswith("s") or word in _PLURALS
+                return _Role(role_name(word if word.endswith("ss") else singular), owners, ahead + 1, is_plural)
             if word in ARTICLES or not word.isalpha():
                 return None
             if word == "old" and not self._word(ahead + 1).startswith("friend"):
                 return None  # "my old boss"
         return None
 
-    def _is_plural(self, at: int) -> bool:
-        return self._word(at).endswith("s") or self._word(at) in _PLURALS
-
-    # -- statements
-
     def _role_is_name(self, at: int) -> _Stated | None:
         """ "My boss is Henrik", "my husband's name is Stefan", "the owner of Kestrel is called Rosa"."""
-        role = self._role(at) or self._role_with_name(at)
+        role, named = self._role(at), self._word(at + 1).removesuffix("'s")
+        is_ours = self._word(at) in ("my", "our") and self._word(at + 2) == "name"
+        if role is None and is_ours and named in _ROLES and self._word(at + 1) != named:
+            role = _Role(role_name(named), self._meant("my", at), at + 3)
         if role is None:
             return None
         at, states = role.end, list[Statement]()
-        if self._is_possessive(at) and (noun := self._noun(at + 1)):
+        owner = [self._units[at].text] if self._is_possessive(at) else []
+        if owner and (noun := self._noun(at + 1, owner)):
             # "My sister Lea's boss"
-            owner = self._units[at].text
-            states, role, at = role.states([owner]), _Role(noun[0], [owner], noun[1]), noun[1]
+            states, role, at = role.states(owner), noun, noun.end
         if self._word(at) in ("at", "in") and self._is_name(at + 1):
             at += 2
         if self._word(at) not in ("is", "are"):
@@ -381,13 +366,6 @@ class _Reader:
         if phrase is None or not phrase.names or not self._ends(phrase.end):
             return None
         return states + phrase.states + role.states(phrase.names), phrase.end
-
-    def _role_with_name(self, at: int) -> _Role | None:
-        role = self._word(at + 1).removesuffix("'s")
-        is_role = self._word(at + 1) != role and role in _ROLES and self._word(at + 2) == "name"
-        if not is_role or self._word(at) not in ("my", "our"):
-            return None
-        return _Role(role_name(role), self._meant("my", at), at + 3)
 
     def _predicate(self, at: int, subject: list[str], is_plural: bool) -> _Stated | None:
         """What a clause says of its subject, from behind the subject on."""
@@ -419,7 +397,7 @@ class _Reader:
 
     def _has_role(self, at: int, subject: list[str]) -> _Stated | None:
         """ "Has a cat called Miso", "have two sons named Leo and Max"."""
-        role = self._role_with(at + 1, subject)
+        role = self._noun(at + 1, subject)
         if role is None or self._word(role.end) not in _NAMED or self._word(at) in ("his", "her", "their", "your"):
             return None
         named = self._named_role(role)
@@ -428,13 +406,12 @@ class _Reader:
     def _is_role(self, at: int, subject: list[str]) -> _Stated | None:
         """ "Is my manager", "is head of Kestrel", "are colleagues"."""
         role = self._role(at) or self._role_of(at)
-        noun = (role.role, role.end) if role is not None else self._noun(at)
-        if noun is None or not self._ends(noun[1], _AFTER_ROLE) or not self._holds(noun[1]):
+        noun = role or self._noun(at, subject[1:])
+        if noun is None or not self._ends(noun.end, _AFTER_ROLE) or not self._holds(noun.end):
             return None
         if role is not None:
             return role.states(subject), role.end
-        are_each_other = len(subject) > 1 and self._is_plural(noun[1] - 1)
-        return (_stated(subject[:1], f"{noun[0]} of", subject[1:]), noun[1]) if are_each_other else None
+        return (noun.states(subject[:1]), noun.end) if len(subject) > 1 and noun.is_plural else None
 
     def _object(self, at: int) -> _Phrase | None:
         """The object of a verb; past "a small boat called" too."""

@@ -16,9 +16,7 @@ from typing import Literal, NamedTuple
 from orion_recall.text.normal import STOP_WORDS
 from orion_recall.when.direction import is_past_form
 
-MAX_NAME_CHARS = 80
-MAX_NAME_WORDS = 8
-_MAX_QUOTED_WORDS = 6
+MAX_NAME_CHARS, MAX_NAME_WORDS, _MAX_QUOTED_WORDS = 80, 8, 6
 # Known names that begin with one word: bounds the work at each word of the text.
 _KNOWN_PER_WORD = 4
 
@@ -257,14 +255,11 @@ class _Reader:
         before, token = self.tokens[at - 1], self.tokens[at]
         if before.folded.endswith("'s"):
             return 0
-        more: Collection[str] = ()
         # "University of Oslo", but at a sentence's start "Head of Sales" and "Photos of Mira".
-        if token.folded == "of" and before.base not in NEVER_NAMES and not before.initial:
-            more = ("the",)
-        elif token.folded in _PARTICLES:
-            more = _PARTICLES
-        else:
+        is_of = token.folded == "of" and before.base not in NEVER_NAMES and not before.initial
+        if not is_of and token.folded not in _PARTICLES:
             return 0
+        more: Collection[str] = ("the",) if is_of else _PARTICLES
         size = 2 if any(one.folded in more for one in self.tokens[at + 1 : at + 2]) else 1
         return size if any(one.capital for one in self.tokens[at + size : at + size + 1]) else 0
 

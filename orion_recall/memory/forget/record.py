@@ -20,7 +20,6 @@ from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.record import delete
 from orion_recall.postgres.pool import Connection, translate
 from orion_recall.text.normal import storable
-from orion_recall.values import JsonValue
 
 Kind = Literal["memory", "person", "session", "user", "tenant"]
 
@@ -116,17 +115,11 @@ class Report:
     places: list[Place] = field(default_factory=list[Place])
     unfinished: list[str] = field(default_factory=list[str])
 
-    @classmethod
-    def of(cls, target: Target, *, dry_run: bool = False) -> Report:
-        return cls(kind=target.kind, tenant=target.tenant, dry_run=dry_run)
-
     def add(self, place: str, gone: int = 0, what: str = "", *, remains: str = "", until: str = "") -> None:
         self.places.append(Place(place=place, gone=gone, what=what, remains=remains, until=until))
 
 
-_AT_ONCE = 200
-_FOUND_AT_ONCE = 10_000
-
+_AT_ONCE, _FOUND_AT_ONCE = 200, 10_000
 _MAY: LiteralString = """
 SELECT has_table_privilege('memory_forgets', 'INSERT')
    AND has_column_privilege('memories', 'text', 'UPDATE')
@@ -331,10 +324,11 @@ class ForgetRecord:
         """Removes all rows about the memories, and what else the target says."""
         target = self.target
         with translate("forgetting what is about the memories"):
-            for place, statement in _AROUND.items():
-                self.gone[place] += await self._run(statement, target.tenant, self.forget)
-            for place, statement in _FURTHER.get(target.kind, ()):
-                self.gone[place] += await self._run(statement, target.tenant, target.parameter)
+            around = [(place, statement, self.forget) for place, statement in _AROUND.items()]
+            further = [(*one, target.parameter) for one in _FURTHER.get(target.kind, ())]
+            for place, statement, value in (*around, *further):
+                done = await self._connection.execute(statement, target.tenant, value)
+                self.gone[place] += int(done.rpartition(" ")[2])
             if target.kind == "person":
                 async with self._connection.transaction():
                     await self._connection.execute(record_sql.LOCK_OUTBOX)
@@ -352,17 +346,18 @@ class ForgetRecord:
 
     async def of_others(self, correlation_ids: Sequence[str]) -> frozenset[str]:
         """Those of some correlation ids that only recalls of other tenants had."""
+        if not correlation_ids:
+            return frozenset()
         with translate("reading decisions"):
             rows = await self._connection.fetch(_OF_OTHERS, list(correlation_ids), self.target.tenant)
         return frozenset(row["corr_id"] for row in rows)
 
     async def finish(self, counts: Mapping[str, int]) -> None:
         """Writes the counts; from now on nothing says what was forgotten."""
-        kept: dict[str, JsonValue] = dict(counts)
         with translate("finishing"):
             async with self._connection.transaction():
                 await self._connection.execute(_DROP_IDS, self.forget)
-                await self._connection.execute(_FINISH, self.forget, kept)
+                await self._connection.execute(_FINISH, self.forget, dict(counts))
 
     async def _forget_merges(self, query: LiteralString, value: object) -> None:
         ids = [row["id"] for row in await self._connection.fetch(query, self.target.tenant, value)]
@@ -374,6 +369,3 @@ class ForgetRecord:
         given = query.replace("{condition}", _CONDITIONS[self.target.kind])
         rows = await self._connection.fetch(given, self.target.tenant, self.target.parameter, *values)
         return [row["id"] for row in rows]
-
-    async def _run(self, statement: LiteralString, *values: object) -> int:
-        return int((await self._connection.execute(statement, *values)).rpartition(" ")[2])

@@ -1,9 +1,8 @@
 """Forgetting, from beginning to end: record, decisions, bus, copies, files. What was stopped is run again.
 
-The order matters: first nothing new can quote what is forgotten, then what quoted it is blanked, then it is looked
-for once more, and at last files are rewritten: a vacuum leaves a row's bytes, and a text index its words.
-On the bus, replies and dead letters that name one of the memories, or who is forgotten, are deleted. A decision
-that is not in the log yet is replaced by itself without words. What waits for a worker is left to it.
+The order matters: first nothing new can quote what is forgotten, then what quoted it is blanked, twice, and at last
+files are rewritten: a vacuum leaves a row's bytes. On the bus, replies and dead letters that name it are deleted. A
+decision that is not in the log yet is replaced by itself without words. What waits for a worker is left to it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, LiteralString, cast
 
 from redis.asyncio import Redis
@@ -59,17 +58,28 @@ class Matcher:
         if self._names is not None:
             return any(self._names.search(text) for _, text in texts)
         if self._target.kind == "tenant":
-            return bool(tenants) or (self._target.tenant == self._default and _is_message(fields))
+            # A message of a caller, set aside, that names no tenant is of the default one.
+            is_message = any(name.startswith(b"field:") or name == b"message_head" for name in fields)
+            return bool(tenants) or (self._target.tenant == self._default and is_message)
         keys = _KEYS.get(self._target.kind, ())
         return any(key in keys and text == self._target.values[0] for key, text in texts)
 
     def among(self, rows: Sequence[_Row]) -> list[_Row]:
         return [row for row in rows if self.matches(row[1])]
 
-    def is_by(self, payload: Mapping[str, Any]) -> bool:
-        """Whether a decision is on a recall by whom is forgotten."""
-        value = self._target.values[0] if self._target.values else self._target.tenant
-        return any(payload.get(name) == value for name in _KEYS.get(self._target.kind, ()))
+    def blanked(self, fields: _Fields) -> dict[bytes, bytes]:
+        """A decision without its words; the same where it has none that go."""
+        try:
+            envelope = json.loads(fields[b"envelope"])
+            payload = cast("dict[str, Any]", envelope["payload"])
+            value = self._target.values[0] if self._target.values else self._target.tenant
+            is_by = any(payload.get(name) == value for name in _KEYS.get(self._target.kind, ()))
+            envelope["payload"] = blanked(payload, with_asker=is_by, ids=self.ids)
+            if envelope["payload"] == payload:
+                return dict(fields)
+            return {b"envelope": json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()}
+        except (KeyError, TypeError, ValueError, RecursionError):
+            return {b"envelope": b""}
 
 
 class ForgetBus:
@@ -80,16 +90,13 @@ class ForgetBus:
 
     async def clear(self, matcher: Matcher, *, dry_run: bool = False) -> dict[str, int]:
         """Removes entries that match, or counts them: by what the stream is."""
-        settings = self._settings
-        dead = [f"{stream}:dead" for stream in (*settings.intake_streams.values(), settings.decision_stream)]
-        replies = [stream async for stream in self._reply_streams()]
+        intake, decisions = self._settings.intake_streams.values(), self._settings.decision_stream
+        dead = [f"{stream}:dead" for stream in (*intake, decisions)]
         return {
-            "dead letters": sum([await self._delete(one, matcher, dry_run=dry_run) for one in dead]),
-            "replies": sum([await self._delete(one, matcher, dry_run=dry_run) for one in replies]),
-            "decision stream": await self._decisions(matcher, dry_run=dry_run),
-            "waiting messages": sum(
-                [await self._delete(one, matcher, dry_run=True) for one in settings.intake_streams.values()]
-            ),
+            "dead letters": await self._delete(dead, matcher, dry_run=dry_run),
+            "replies": await self._delete(await self._reply_streams(), matcher, dry_run=dry_run),
+            "decision stream": await self._decisions(decisions, matcher, dry_run=dry_run),
+            "waiting messages": await self._delete(intake, matcher, dry_run=True),
         }
 
     async def rewrite(self, report: Report) -> None:
@@ -124,15 +131,12 @@ class ForgetBus:
                 return
             await asyncio.sleep(_POLL_S)
 
-    async def _reply_streams(self) -> AsyncGenerator[str]:
-        seen: set[bytes] = set()
+    async def _reply_streams(self) -> list[str]:
         redis = cast("Any", self._redis)
-        for pattern in self._settings.reply_streams:
-            prefix = re.sub(r"([*?\[\]\\^])", r"\\\1", self._settings.prefix)
-            async for key in redis.scan_iter(match=prefix + pattern, count=1000):
-                if key not in seen and await redis.type(key) == b"stream":
-                    seen.add(key)
-                    yield key.decode("utf-8", "surrogateescape")
+        prefix = re.sub(r"([*?\[\]\\^])", r"\\\1", self._settings.prefix)
+        patterns = [prefix + pattern for pattern in self._settings.reply_streams]
+        keys = {key for one in patterns async for key in redis.scan_iter(match=one, count=1000, _type="STREAM")}
+        return [key.decode("utf-8", "surrogateescape") for key in keys]
 
     async def _found(self, stream: str, matcher: Matcher) -> AsyncGenerator[list[_Row]]:
         """The entries of a stream that match, in pages."""
@@ -147,65 +151,50 @@ class ForgetBus:
             yield await asyncio.to_thread(matcher.among, rows)
             first = f"({rows[-1][0].decode()}"
 
-    async def _delete(self, stream: str, matcher: Matcher, *, dry_run: bool) -> int:
+    async def _delete(self, streams: Iterable[str], matcher: Matcher, *, dry_run: bool) -> int:
+        count = 0
+        for stream in streams:
+            async with contextlib.aclosing(self._found(stream, matcher)) as pages:
+                async for rows in pages:
+                    correlations = {entry_id: _correlation(fields) for entry_id, fields in rows}
+                    others = await self._record.of_others([*filter(None, correlations.values())])
+                    own = [entry_id for entry_id, correlation in correlations.items() if correlation not in others]
+                    count += len(own)
+                    if own and not dry_run:
+                        await self._redis.xdel(stream, *own)
+        return count
+
+    async def _decisions(self, stream: str, matcher: Matcher, *, dry_run: bool) -> int:
+        """Those in the log are deleted here; the others are replaced by themselves without words."""
         count = 0
         async with contextlib.aclosing(self._found(stream, matcher)) as pages:
             async for rows in pages:
-                correlations = {entry_id: _correlation(fields) for entry_id, fields in rows}
-                asked = [one for one in correlations.values() if one]
-                others = await self._record.of_others(asked) if asked else ()
-                own = [entry_id for entry_id, correlation in correlations.items() if correlation not in others]
-                count += len(own)
-                if own and not dry_run:
-                    await self._redis.xdel(stream, *own)
-        return count
-
-    async def _decisions(self, matcher: Matcher, *, dry_run: bool) -> int:
-        """Those in the log are deleted here; the others are replaced by themselves without words."""
-        stream, count = self._settings.decision_stream, 0
-        async with contextlib.aclosing(self._found(stream, matcher)) as pages:
-            async for rows in pages:
                 for entry_id, fields in rows:
-                    changed = await asyncio.to_thread(_without_words, fields, matcher)
-                    count += changed != fields
-                    if changed != fields and not dry_run:
-                        await self._replace(stream, entry_id, changed)
+                    changed = await asyncio.to_thread(matcher.blanked, fields)
+                    if changed == fields:
+                        continue
+                    count += 1
+                    if dry_run:
+                        continue
+                    is_open = await self._is_open(stream, entry_id)
+                    async with self._redis.pipeline(transaction=True) as pipeline:
+                        if is_open:
+                            pipeline.xadd(stream, cast("Any", changed))
+                        pipeline.xack(stream, DECISIONS_GROUP, entry_id)
+                        pipeline.xdel(stream, entry_id)
+                        await pipeline.execute()
         return count
-
-    async def _replace(self, stream: str, entry_id: bytes, fields: _Fields) -> None:
-        is_open = await self._is_open(stream, entry_id)
-        async with self._redis.pipeline(transaction=True) as pipeline:
-            if is_open:
-                pipeline.xadd(stream, cast("Any", fields))
-            pipeline.xack(stream, DECISIONS_GROUP, entry_id)
-            pipeline.xdel(stream, entry_id)
-            await pipeline.execute()
 
     async def _is_open(self, stream: str, entry_id: bytes) -> bool:
         """Whether it is not in the log yet: no sink has read it, or none has acknowledged it."""
         name = entry_id.decode()
-        try:
-            groups: list[dict[str, Any]] = await cast("Any", self._redis).xinfo_groups(stream)
-        except ResponseError:
-            groups = []
+        groups: list[dict[str, Any]] = await cast("Any", self._redis).xinfo_groups(stream)
         for group in groups:
             if group["name"] in (DECISIONS_GROUP, DECISIONS_GROUP.encode()):
                 if id_parts(name) > id_parts(group["last-delivered-id"]):
                     return True
                 return bool(await self._redis.xpending_range(stream, DECISIONS_GROUP, name, name, 1))
         return True
-
-
-def _without_words(fields: _Fields, matcher: Matcher) -> dict[bytes, bytes]:
-    try:
-        envelope = json.loads(fields[b"envelope"])
-        payload = cast("dict[str, Any]", envelope["payload"])
-        envelope["payload"] = blanked(payload, with_asker=matcher.is_by(payload), ids=matcher.ids)
-        if envelope["payload"] == payload:
-            return dict(fields)
-        return {b"envelope": json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()}
-    except (KeyError, TypeError, ValueError, RecursionError):
-        return {b"envelope": b""}
 
 
 def _correlation(fields: _Fields) -> str:
@@ -225,11 +214,6 @@ def _texts(value: bytes) -> Iterator[tuple[str, str]]:
     yield "", value.decode("utf-8", "replace")
 
 
-def _is_message(fields: _Fields) -> bool:
-    """Whether it is a message of a caller, set aside; one that names no tenant is of the default one."""
-    return any(name.startswith(b"field:") or name == b"message_head" for name in fields)
-
-
 # The planner's statistics quote common values. Only the server's owner can rewrite them.
 _STATISTICS = "pg_catalog.pg_statistic"
 _TABLES: tuple[LiteralString, ...] = (
@@ -237,13 +221,12 @@ _TABLES: tuple[LiteralString, ...] = (
     "memory_succession_history", "memory_forget_ids", "memory_forgets", "entity_merges", "recall_feedback",
     "copy_requests", "recall_decisions", _STATISTICS,
 )  # fmt: skip
-_OLD_READERS_S = 10.0
-_MOST_WAL_ROUNDS = 200
-
+_OLD_READERS_S, _MOST_WAL_ROUNDS = 10.0, 200
 _SERVER: LiteralString = """
 SELECT current_setting('is_superuser') = 'on' AND current_setting('cluster_name') = 'orion-recall' AS is_ours,
     current_setting('max_wal_size') AS max_wal, current_setting('checkpoint_timeout') AS checkpoint
 """
+_SEGMENTS = "SELECT name FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'"
 # Who sees rows as they were before: what is rewritten now would take those along.
 _OLD_READERS: LiteralString = """
 SELECT count(*) FROM pg_stat_activity
@@ -301,7 +284,7 @@ async def _rewritten(connection: Connection, table: LiteralString) -> str | None
 
 async def _remove_own_log(connection: Connection, report: Report) -> None:
     """The embedded server's log: every file that is there now is left behind, and removed."""
-    before = await _segments(connection)
+    before = await connection.fetch(_SEGMENTS)
     # Files are removed, not renamed with what they hold.
     await connection.execute("ALTER SYSTEM SET wal_recycle = off")
     try:
@@ -312,7 +295,7 @@ async def _remove_own_log(connection: Connection, report: Report) -> None:
             await connection.execute("SELECT pg_switch_wal()")
         await connection.execute("CHECKPOINT")
         await connection.execute("CHECKPOINT")
-        left = before & await _segments(connection)
+        left = {*before} & {*await connection.fetch(_SEGMENTS)}
     finally:
         await connection.execute("ALTER SYSTEM RESET wal_recycle")
         await connection.execute("SELECT pg_reload_conf()")
@@ -323,11 +306,6 @@ async def _remove_own_log(connection: Connection, report: Report) -> None:
         remains=f"{len(left)} of its files" if left else "",
         until="the next checkpoints, five minutes at most each" if left else "",
     )
-
-
-async def _segments(connection: Connection) -> set[str]:
-    rows = await connection.fetch("SELECT name FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'")
-    return {row["name"] for row in rows}
 
 
 async def _failure_of(connection: Connection, statement: str) -> str | None:
@@ -341,8 +319,6 @@ async def _failure_of(connection: Connection, statement: str) -> str | None:
 # A recall that has read what is forgotten answers until then at the latest; longer deadlines are not waited for.
 _IN_FLIGHT_S = 5.0
 _BLANKED = ("decisions", "history of others", "feedback")
-
-
 CopyToCompact = tuple[str, Callable[[], Awaitable[Mapping[str, JsonValue]]] | None]
 """The name of a copy of index or graph, and what writes its files anew; None: its worker is gone."""
 
@@ -367,12 +343,14 @@ class Forgetting:
 
     async def dry_run(self) -> Report:
         """Counts what would go, by place; nothing is changed. RecordError while Postgres is away."""
-        report = Report.of(await self.record.with_aliases(), dry_run=True)
+        target = await self.record.with_aliases()
+        report = Report(kind=target.kind, tenant=target.tenant, dry_run=True)
         report.memories, ids, decisions = await self.record.count()
         report.add("Postgres: memories", report.memories)
         report.add("Postgres: decisions", decisions)
         if self._bus is not None:
-            for place, count in (await self._bus.clear(self._matcher(ids), dry_run=True)).items():
+            matcher = Matcher(target, ids, self._settings.default_tenant)
+            for place, count in (await self._bus.clear(matcher, dry_run=True)).items():
                 report.add(f"bus: {place}", count)
         for name, _ in await self._copies():
             report.add(name, report.memories, "memories at most")
@@ -382,20 +360,26 @@ class Forgetting:
     async def run(self, actor: str | None = None) -> Report:
         """Forgets. RecordError when it cannot go on; running it again finishes what was begun."""
         target = await self.record.with_aliases()
-        report, copies = Report.of(target), Report.of(target)
+        report = Report(kind=target.kind, tenant=target.tenant, dry_run=False)
         others = await self.record.begin(actor)
         report.forget = self.record.forget
-        await self._memories()
+        redis = self._redis
+        stream = redis and TombstoneStream(redis, redis, self._settings.tombstone_stream, Tombstones())
+        while (positions := await self.record.next_batch()) is not None:
+            if stream is not None and positions:
+                # Workers leave them out at once, before their copies have heard of it.
+                await stream.publish({memory_key(target.tenant, name): at for name, at in positions.items()})
+        await self.record.clear_around()
         forgotten_at = time.monotonic()
         await self._blank()
         for name, compact in await self._copies():
-            await _compact(name, compact, copies)
+            await _compact(name, compact, report)
         in_flight_s = min(_IN_FLIGHT_S, self._settings.deadline_ms / 1000)
         await asyncio.sleep(max(0.0, forgotten_at + in_flight_s - time.monotonic()))
         await self._blank()
+        copies, report.places = report.places, []
         self._add_rows(report)
-        report.places += copies.places
-        report.unfinished += copies.unfinished
+        report.places += copies
         await rewrite_storage(self._connection, report)
         if self._bus is not None:
             await self._bus.rewrite(report)
@@ -410,24 +394,12 @@ class Forgetting:
         report.unfinished += [f"another one was stopped ({other}): run that again, too" for other in others]
         return report
 
-    async def _memories(self) -> None:
-        redis, tenant = self._redis, self.record.target.tenant
-        stream = redis and TombstoneStream(redis, redis, self._settings.tombstone_stream, Tombstones())
-        while (positions := await self.record.next_batch()) is not None:
-            if stream is not None and positions:
-                # Workers leave them out at once, before their copies have heard of it.
-                await stream.publish({memory_key(tenant, name): at for name, at in positions.items()})
-        await self.record.clear_around()
-
     async def _blank(self) -> None:
         await self.record.blank_decisions()
         if self._bus is not None:
-            found = await self._bus.clear(self._matcher(await self.record.ids()))
+            matcher = Matcher(self.record.target, await self.record.ids(), self._settings.default_tenant)
             self._on_bus["waiting messages"] = 0  # they are counted, and stay
-            self._on_bus.update(found)
-
-    def _matcher(self, ids: Sequence[str]) -> Matcher:
-        return Matcher(self.record.target, ids, self._settings.default_tenant)
+            self._on_bus.update(await self._bus.clear(matcher))
 
     def _add_rows(self, report: Report) -> None:
         report.memories = self.record.gone.pop("memories", 0)

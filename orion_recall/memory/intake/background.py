@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import LiteralString
 
 from redis.asyncio import Redis
@@ -22,34 +22,25 @@ bus_log, log = logging.getLogger("orion_recall.bus"), logging.getLogger("orion_r
 _EVERY_S = 600.0
 
 
-class DeadLetterRetention:
-    """Trims the streams of dead letters: `run()` until cancelled. Every worker may run one."""
+async def keep_dead_letters(redis: Redis, streams: Sequence[str], days: int, now: Callable[[], float]) -> None:
+    """Trims the streams of dead letters until cancelled. Every worker may do it."""
+    while True:
+        try:
+            if gone := await trim_dead_letters(redis, streams, now() - days * 86_400):
+                bus_log.info("%d dead letters older than %d days are deleted", gone, days)
+        except (RedisError, OSError) as error:
+            bus_log.warning("old dead letters stay for now: %s", error)
+        await asyncio.sleep(_EVERY_S)
 
-    def __init__(self, redis: Redis, streams: Iterable[str], days: int, now: Callable[[], float]) -> None:
-        self._redis, self._streams, self._days, self._now = redis, tuple(streams), days, now
 
-    async def run(self) -> None:
-        while True:
-            try:
-                await self.trim()
-            except (RedisError, OSError) as error:
-                bus_log.warning("old dead letters stay for now: %s", error)
-            await asyncio.sleep(_EVERY_S)
-
-    async def trim(self) -> int:
-        oldest = int((self._now() - self._days * 86_400) * 1000)
-        gone = 0
-        for stream in self._streams:
-            gone += int(await self._redis.xtrim(stream, minid=str(max(oldest, 0)), approximate=False))
-        if gone:
-            bus_log.info("%d dead letters older than %d days are deleted", gone, self._days)
-        return gone
+async def trim_dead_letters(redis: Redis, streams: Sequence[str], before_s: float) -> int:
+    oldest = str(max(int(before_s * 1000), 0))
+    return sum([int(await redis.xtrim(one, minid=oldest, approximate=False)) for one in streams])
 
 
 KEPT_DAYS = 7
 _PAUSE_S = 0.2
-# The lock that one worker at a time holds while it deletes a batch. Rows are not locked one by one: that asks for
-# the right to update them, which a worker has not.
+# One worker at a time. To lock rows asks for the right to update them, which a worker has not.
 _LOCK: LiteralString = "SELECT try_write_lock('requests')"
 # By the clock of the database, which wrote the times.
 _DELETE: LiteralString = f"""
@@ -61,38 +52,32 @@ DELETE FROM memory_requests WHERE (tenant, idempotency_key) IN (
 _A_WEEK = Periods(days=KEPT_DAYS)
 
 
-class RequestRetention:
-    """Deletes receipts older than their tenants' days: `run()` until cancelled. Every worker may run one."""
-
-    def __init__(
-        self, pool: Pool, periods: Periods = _A_WEEK, *, every_s: float = _EVERY_S, batch_rows: int = 1000
-    ) -> None:
-        self._pool, self._periods, self._every_s, self._batch_rows = pool, periods, every_s, batch_rows
-
-    async def run(self) -> None:
-        while True:
-            try:
-                for period in self._periods.each:
-                    deleted = self._batch_rows
-                    while deleted == self._batch_rows:
-                        deleted = await self._batch(period)
-                        await asyncio.sleep(_PAUSE_S)
-            except RecordError as error:
-                if not is_connection_lost(error):
-                    log.error("old request receipts cannot be deleted: %s; it is tried again in ten minutes", error)  # noqa: TRY400 (the text says it all)
-            await asyncio.sleep(self._every_s)
-
-    async def _batch(self, period: Period) -> int:
-        async with borrow(self._pool, "deleting answers to old requests") as connection, connection.transaction():
-            if not await connection.fetchval(_LOCK):
-                return 0
-            given = period.days, self._batch_rows, period.tenant, period.but
-            return len(await connection.fetch(_DELETE, *given))
+async def keep_requests(
+    pool: Pool, periods: Periods = _A_WEEK, *, every_s: float = _EVERY_S, batch_rows: int = 1000
+) -> None:
+    """Deletes receipts older than their tenants' days, until cancelled. Every worker may do it."""
+    while True:
+        try:
+            for period in periods.each:
+                deleted = batch_rows
+                while deleted == batch_rows:
+                    deleted = await _delete_batch(pool, period, batch_rows)
+                    await asyncio.sleep(_PAUSE_S)
+        except RecordError as error:
+            if not is_connection_lost(error):
+                log.error("old request receipts cannot be deleted: %s; it is tried again in ten minutes", error)  # noqa: TRY400 (the text says it all)
+        await asyncio.sleep(every_s)
 
 
-_MOST_IDS = 50
+async def _delete_batch(pool: Pool, period: Period, most: int) -> int:
+    async with borrow(pool, "deleting answers to old requests") as connection, connection.transaction():
+        if not await connection.fetchval(_LOCK):
+            return 0
+        return len(await connection.fetch(_DELETE, period.days, most, period.tenant, period.but))
+
+
+_MOST_IDS, _MOST_WAITING = 50, 100_000
 _FLUSH_EVERY_S = 2.0
-_MOST_WAITING = 100_000
 
 
 class AccessCounts:

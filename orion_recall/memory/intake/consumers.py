@@ -58,10 +58,8 @@ _ADVICE = (
 class MessageWorker:
     """Serves messages of one kind. While the record is away, messages wait and no more are taken.
 
-    A message that the record refuses is answered `failed` and becomes a dead letter: it would always be refused.
-
-    `reset_delivery_count` tells the bus that an entry waits for the record, so that waiting never makes it poison.
-    `server_time` is the clock of the bus: a ttl is counted on it. With `callers` only signed messages are served.
+    A message that the record refuses is answered `failed` and becomes a dead letter. `reset_delivery_count` tells
+    the bus that an entry waits for the record, so that waiting never makes it poison.
     """
 
     def __init__(
@@ -77,15 +75,9 @@ class MessageWorker:
         sleep: Sleep = sleep,
     ) -> None:
         self._handler, self._reset_delivery_count, self._sleep = handler, reset_delivery_count, sleep
-        self._name = span_of(handler.kind)
+        kind, self._name = handler.kind, span_of(handler.kind)
         self._deliveries = Deliveries(
-            settings,
-            committer,
-            kind=handler.kind,
-            server_time=server_time,
-            tracer=tracer,
-            span=self._name,
-            callers=callers,
+            settings, committer, kind=kind, server_time=server_time, tracer=tracer, span=self._name, callers=callers
         )
         self._stopping = asyncio.Event()
 
@@ -122,7 +114,9 @@ class MessageWorker:
             try:
                 return await self._handler.receipt(received, self._deliveries.time_left_s(delivery))
             except RecordError as error:
-                state = _state(error)
+                cause = error.__cause__
+                # A ValueError is the driver's own: it cannot encode the value.
+                state = "22000" if isinstance(cause, ValueError) else (cause and sqlstate(cause)) or ""
                 if is_connection_lost(error) and state != _TOOK_TOO_LONG:
                     if backoff.is_first:
                         log.warning("a message (%s) waits until Postgres is back: %s", kind, error)
@@ -170,15 +164,6 @@ class MessageWorker:
         }
         fields |= {name: value for name, value in receipt.model_dump().items() if isinstance(value, int)}
         log.info(self._name, extra={"fields": fields})
-
-
-def _state(error: RecordError) -> str:
-    """The SQLSTATE of an error, "" without one."""
-    if error.__cause__ is None:
-        return ""
-    if isinstance(error.__cause__, ValueError):  # the driver's own: it cannot encode the value
-        return "22000"
-    return sqlstate(error.__cause__) or ""
 
 
 class IntakeConsumers:

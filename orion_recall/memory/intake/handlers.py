@@ -12,7 +12,6 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import Any, LiteralString, NamedTuple, TypeVar, cast
 
@@ -37,11 +36,11 @@ from orion_recall.contracts import (
     MemoryUpdateV1,
     MemoryV1,
     MemoryVerdictV1,
-    MemoryWhereV1,
     RecallFeedbackV1,
     RecallReceiptV1,
     read_message,
 )
+from orion_recall.contracts.fields import nearest
 from orion_recall.contracts.memory import CHANGEABLE, FEEDBACK_RECEIPT_KIND, RECEIPT_KIND, UNCHANGEABLE
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
@@ -65,9 +64,8 @@ _DONE = ("updated", "unchanged", "deleted")
 _REDACTED = frozenset(("text", "title", "entities", "metadata"))
 # Of a dry run: the first ids.
 _SHOWN = 100
-_POLL_S = 0.05
 # Time for sending the receipt itself.
-_RESERVE_S = 0.25
+_POLL_S, _RESERVE_S = 0.05, 0.25
 # Who asks and judges at once is faster than the sink, which writes about ten times a second.
 _TRIES, _PAUSE_S = 10, 0.1
 
@@ -78,7 +76,7 @@ _ANSWER: LiteralString = """
 INSERT INTO memory_requests (tenant, idempotency_key, request_hash, receipt) VALUES ($1, $2, $3, $4::jsonb)
 """
 _KEEP: LiteralString = """
-INSERT INTO recall_feedback (tenant, corr_id, decision_id, used, wrong, note, actor, entry_id)
+INSERT INTO recall_feedback (tenant, decision_id, corr_id, used, wrong, note, actor, entry_id)
 VALUES ($1, $2, $3, $4::text[], $5::text[], $6, $7, $8) ON CONFLICT (entry_id) DO NOTHING
 """
 # As `decisions/memories.py` finds it: by the decision's own id, else by the correlation id.
@@ -96,10 +94,10 @@ _Judged = tuple[list[MemoryVerdictV1], Mapping[str, int]]
 
 
 class Handler(NamedTuple):
-    """How messages of one kind are served. `nothing` is the receipt for an error.
+    """How messages of one kind are served; `nothing` is the receipt for an error.
 
-    `receipt` gets the message, and the seconds until its sender stops waiting. It may be called again: a worker may
-    die before the receipt goes out. MessageError: it is not served. RecordError: nothing was done.
+    `receipt` gets the message, and the seconds until its sender stops waiting; it may be called again, as a worker
+    may die before the receipt goes out. MessageError: it is not served. RecordError: nothing was done.
     """
 
     kind: str
@@ -108,11 +106,12 @@ class Handler(NamedTuple):
     nothing: Callable[[ErrorInfo], BaseModel]
 
 
-class MessageHandlers:
-    """The handlers by the name of their stream. Without a pool every message is refused: there is no record.
+def _not_recorded(error: ErrorInfo) -> RecallReceiptV1:
+    return RecallReceiptV1(recorded=False, error=error)
 
-    `wake` is called when there is something new for the copies.
-    """
+
+class MessageHandlers:
+    """The handlers by the name of their stream. Without a pool every message is refused: there is no record."""
 
     def __init__(
         self,
@@ -125,12 +124,11 @@ class MessageHandlers:
     ) -> None:
         self._settings, self._maybe_pool, self._tombstones = settings, pool, tombstones
         self._are_persisted, self._wake = are_persisted, wake
-        # One batch composes at a time: several threads would slow recalls.
-        self._composing = asyncio.Lock()
+        self._composing = asyncio.Lock()  # several threads would slow recalls
         self.by_stream: Mapping[str, Handler] = {
-            "stores": Handler(STORE_KIND, RECEIPT_KIND, self._store, _nothing_done),
-            "updates": Handler(UPDATE_KIND, RECEIPT_KIND, self._update, _nothing_done),
-            "deletes": Handler(DELETE_KIND, RECEIPT_KIND, self._delete, _nothing_done),
+            "stores": Handler(STORE_KIND, RECEIPT_KIND, self._store, partial(_receipt_of, ())),
+            "updates": Handler(UPDATE_KIND, RECEIPT_KIND, self._update, partial(_receipt_of, ())),
+            "deletes": Handler(DELETE_KIND, RECEIPT_KIND, self._delete, partial(_receipt_of, ())),
             "feedback": Handler(FEEDBACK_KIND, FEEDBACK_RECEIPT_KIND, self._feedback, _not_recorded),
         }
 
@@ -141,7 +139,6 @@ class MessageHandlers:
         return self._maybe_pool
 
     async def _store(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
-        """The verdict on every memory, also after the ttl."""
         message = await _read(MemoryStoreV1, received)
         record = Record(self._pool, extractor=self._settings.extractor)
         async with self._composing:
@@ -156,7 +153,6 @@ class MessageHandlers:
         return await self._settled(receipt, result.superseded, time_left_s)
 
     async def _update(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
-        """Every patch judged alone."""
         settings = self._settings
 
         def read() -> tuple[MemoryUpdateV1, Mapping[str, Any], list[Patch | MemoryVerdictV1]]:
@@ -177,23 +173,19 @@ class MessageHandlers:
             verdicts = iter(some)
             return [next(verdicts) if isinstance(one, Patch) else one for one in wanted], positions
 
-        return await self._changed(UPDATE_KIND, settings.update_stream, message, received, work, time_left_s)
+        return await self._changed(message, received, work, time_left_s)
 
     async def _delete(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
-        """What became of every id."""
         message = await _read(MemoryDeleteV1, received)
 
         async def work(connection: Connection, tenant: str, ids: Sequence[str]) -> _Judged:
             names, why = ids if message.ids is None else message.ids, message.reason
             return await delete(connection, tenant, names, actor=message.actor, why=why, erase=message.erase)
 
-        stream = self._settings.delete_stream
-        return await self._changed(DELETE_KIND, stream, message, received, work, time_left_s)
+        return await self._changed(message, received, work, time_left_s)
 
     async def _changed(
         self,
-        kind: str,
-        stream: str,
         message: MemoryUpdateV1 | MemoryDeleteV1,
         received: Received,
         work: Callable[[Connection, str, Sequence[str]], Awaitable[_Judged]],
@@ -205,19 +197,27 @@ class MessageHandlers:
         tenant = self._tenant(message.tenant, received.caller)
         if where is not None and expected is None:
             _check_time(time_left_s)
-            return await _dry_run(self._pool, tenant, where, cap)
+            async with borrow(self._pool, "counting memories") as connection:
+                count, ids = await matching(connection, tenant, where, _SHOWN)
+            found = [MemoryVerdictV1(id=name, status="matched") for name in ids]
+            return _refusal(count, count, cap) or _receipt_of(found, matched=count)
 
         async def done(connection: Connection) -> MemoryReceiptV1:
             # Not earlier: a message that another worker carried out before it died must get its receipt.
             _check_time(time_left_s)
-            if where is None:
-                return _receipt(await work(connection, tenant, ()))
-            count, ids = await matching(connection, tenant, where, cap)
-            if (refusal := _refusal(count, expected or 0, cap)) is not None:
-                return refusal
-            return _receipt(await work(connection, tenant, ids)).model_copy(update={"matched": count})
+            count, ids = None, ()
+            if where is not None:
+                count, ids = await matching(connection, tenant, where, cap)
+                if (refusal := _refusal(count, expected or 0, cap)) is not None:
+                    return refusal
+            results, positions = await work(connection, tenant, ids)
+            done = {one.id for one in results if one.status in _DONE}
+            position = max((at for name, at in positions.items() if name in done), default=None)
+            return _receipt_of(results, position=position, matched=count)
 
-        key = _entry_key(stream, received.entry)
+        is_update, settings = isinstance(message, MemoryUpdateV1), self._settings
+        kind = UPDATE_KIND if is_update else DELETE_KIND
+        key = _entry_key(settings.update_stream if is_update else settings.delete_stream, received.entry)
         if message.idempotency_key is not None:
             key = f"key:{message.idempotency_key}"
         request_hash = await asyncio.to_thread(_request_hash, kind, message)
@@ -228,53 +228,41 @@ class MessageHandlers:
     async def _settled(
         self, receipt: MemoryReceiptV1, changed: Collection[tuple[str, str]], time_left_s: float
     ) -> MemoryReceiptV1:
-        """The receipt when the copies have the change, or with `pending` when one is still before it in the end.
-
-        Meanwhile workers leave the changed memories (tenant, id) out by their tombstones.
-        """
+        """The receipt when the copies have the change, or with `pending`. Meanwhile tombstones hide what was."""
         if not changed or receipt.position is None:
             return receipt
         self._wake()
-        await self._tombstones.publish({memory_key(*one): receipt.position for one in changed})
-        wait_s = min(self._settings.acknowledge_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
-        return receipt.model_copy(update={"pending": not await self._are_reached(receipt.position, wait_s)})
-
-    async def _are_reached(self, position: int, timeout_s: float) -> bool:
+        position = receipt.position
+        await self._tombstones.publish({memory_key(*one): position for one in changed})
         loop = asyncio.get_running_loop()
-        until = loop.time() + timeout_s
+        until = loop.time() + min(self._settings.acknowledge_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
         try:
             while min((kept := await registered_positions(self._pool)).values(), default=position) < position:
                 if loop.time() + _POLL_S > until:
-                    return False
+                    return receipt.model_copy(update={"pending": True})
                 await asyncio.sleep(_POLL_S)
         except RecordError as error:
             log.warning("the copies' positions cannot be read, so a receipt is pending at %d: %s", position, error)
-            return False
+            return receipt.model_copy(update={"pending": True})
         await self._tombstones.reached(kept)
-        return True
+        return receipt.model_copy(update={"pending": False})
 
     async def _feedback(self, received: Received, time_left_s: float) -> RecallReceiptV1:
         """Stores it, also after the ttl; idempotent. What is about no decision of its tenant is refused."""
         said = await _read(RecallFeedbackV1, received)
         tenant, pool = self._tenant(said.tenant, received.caller), self._pool
-        await self._expect_decision(pool, tenant, said, received)
+        about = tenant, said.decision_id, said.correlation_id
+        given = list(said.used), list(said.wrong), said.note, said.actor
         entry = _entry_key(self._settings.feedback_stream, received.entry)
-        async with borrow(pool, "keeping feedback") as connection:
-            about = tenant, said.correlation_id, said.decision_id
-            await connection.execute(_KEEP, *about, list(said.used), list(said.wrong), said.note, said.actor, entry)
-        return RecallReceiptV1(recorded=True)
-
-    async def _expect_decision(self, pool: Pool, tenant: str, said: RecallFeedbackV1, received: Received) -> None:
-        """RefusedMessage when there is no such decision; RecordError while it may be on its way to the record."""
-        until_ms = int(received.entry.added_at * 1000)
         for _ in range(_TRIES):
             try:
-                all_there = await self._are_persisted(until_ms)
+                all_there = await self._are_persisted(int(received.entry.added_at * 1000))
             except (*BUS_AWAY, RedisError):
                 all_there = False
-            async with borrow(pool, "looking for a decision") as connection:
-                if await connection.fetchval(_IS_KNOWN, tenant, said.decision_id, said.correlation_id):
-                    return
+            async with borrow(pool, "keeping feedback") as connection:
+                if await connection.fetchval(_IS_KNOWN, *about):
+                    await connection.execute(_KEEP, *about, *given, entry)
+                    return RecallReceiptV1(recorded=True)
             if all_there:
                 what = "decision_id" if said.decision_id is not None else "correlation_id"
                 raise RefusedMessage(
@@ -370,8 +358,7 @@ def _read_changes(raw: Mapping[str, Any], where: str, settings: Settings) -> Map
         if field in UNCHANGEABLE:
             raise InvalidMessage(f"{where}.{field}: it cannot be changed")
         if field not in CHANGEABLE:
-            close = get_close_matches(field, CHANGEABLE, 1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(CHANGEABLE)}"
+            hint = nearest(field, CHANGEABLE)
             raise InvalidMessage(f"{where}.{field[:60]}: a memory has no such field; {hint}")
     if changes.get("text", "") is None:
         raise InvalidMessage(f"{where}.text: it cannot be cleared: delete the memory instead")
@@ -382,10 +369,7 @@ def _read_changes(raw: Mapping[str, Any], where: str, settings: Settings) -> Map
 
 
 def _redacted(fields: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """The fields of a memory with what is not to be stored redacted: text, title, entities and metadata."""
     redaction = Redaction.at("store", settings.redact)
-    if not redaction.kinds:
-        return fields
     return {name: redaction.json(value) if name in _REDACTED else value for name, value in fields.items()}
 
 
@@ -398,14 +382,6 @@ def _check_time(time_left_s: float) -> None:
         raise ExpiredMessage(
             f"the ttl ran out {-time_left_s * 1000:.0f} ms ago: nothing was changed; send it again"
         )
-
-
-async def _dry_run(pool: Pool, tenant: str, where: MemoryWhereV1, cap: int) -> MemoryReceiptV1:
-    async with borrow(pool, "counting memories") as connection:
-        count, ids = await matching(connection, tenant, where, _SHOWN)
-    if (refusal := _refusal(count, count, cap)) is not None:
-        return refusal
-    return _receipt_of([MemoryVerdictV1(id=name, status="matched") for name in ids], matched=count)
 
 
 def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
@@ -425,7 +401,6 @@ def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
 
 
 def _entry_key(stream: str, entry: Entry) -> str:
-    """The key of a request without one of its sender's: the same for every worker."""
     return f"entry:{stream}:{entry.id}"
 
 
@@ -434,22 +409,10 @@ def _request_hash(kind: str, message: BaseModel) -> str:
     return hashlib.sha256(json.dumps([kind, asked], sort_keys=True).encode()).hexdigest()
 
 
-def _receipt(judged: _Judged) -> MemoryReceiptV1:
-    results, positions = judged
-    done = {one.id for one in results if one.status in _DONE}
-    return _receipt_of(results, position=max((at for name, at in positions.items() if name in done), default=None))
-
-
-def _receipt_of(results: Sequence[MemoryVerdictV1], **further: Any) -> MemoryReceiptV1:
+def _receipt_of(
+    results: Sequence[MemoryVerdictV1], error: ErrorInfo | None = None, **further: Any
+) -> MemoryReceiptV1:
     """The receipt with these verdicts, and how many there are of each."""
     counts = Counter(one.status for one in results if one.status != "matched")
     none = dict.fromkeys(("stored", "unchanged", "conflict", "rejected"), 0)
-    return MemoryReceiptV1.model_validate({**none, **counts, **further, "results": list(results)})
-
-
-def _nothing_done(error: ErrorInfo) -> MemoryReceiptV1:
-    return _receipt_of((), error=error)
-
-
-def _not_recorded(error: ErrorInfo) -> RecallReceiptV1:
-    return RecallReceiptV1(recorded=False, error=error)
+    return MemoryReceiptV1.model_validate({**none, **counts, **further, "error": error, "results": list(results)})

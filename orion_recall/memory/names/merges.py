@@ -18,15 +18,14 @@ from typing import Literal, LiteralString
 from rapidfuzz import fuzz
 
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.memory.record.aliases import NameKind
+from orion_recall.memory.record.aliases import IN_FORCE, NameKind
 from orion_recall.models.embedder import Embedder
-from orion_recall.postgres.pool import Connection, Pool, Row, borrow
+from orion_recall.postgres.pool import Connection, Pool, Row, borrow, fetched
 from orion_recall.text.normal import storable, words
 from orion_recall.values import JsonValue
 
-_MIN_STRING, _MIN_COSINE = 0.85, 0.8
+_MIN_STRING, _MIN_COSINE, _BY_INITIAL = 0.85, 0.8, 95.0
 _LARGE, _WINDOW, _EDGE = 40, 8, 4
-_BY_INITIAL = 95.0
 _NUMBER = re.compile(r"\d+")
 
 
@@ -38,7 +37,6 @@ class NamesUsed:
         self.given_in: dict[str, list[str]] = defaultdict(list)
 
     def add(self, memory_id: str, names: Iterable[str]) -> None:
-        """One more memory, and the names that it gives."""
         for folded, label in {name.casefold(): name for name in names}.items():
             self._spellings[folded][label] += 1
             self.given_in[folded].append(memory_id)
@@ -69,8 +67,7 @@ async def propose(
     """The names that are alike in spelling and meaning, each with what it may be merged into, likeliest first.
 
     Names of one memory are two, unless only punctuation differs, and so are names whose numbers differ. Of two the
-    one that more memories give stays, then the longer, then the first by alphabet; what stays is merged into
-    nothing itself. ModelError when the names cannot be embedded.
+    one that more memories give stays, then the longer, then the first by alphabet. ModelError.
     """
     pairs = await asyncio.to_thread(_alike, names)
     wanted = sorted({name for pair in pairs for name in pair})
@@ -79,29 +76,28 @@ async def propose(
     def place(name: str) -> tuple[int, int, str]:
         return -len(names.given_in[name]), -len(names.label(name)), names.label(name)
 
-    others: dict[str, list[tuple[float, str, float, float]]] = defaultdict(list)
+    likely: list[tuple[tuple[int, int, str], float, tuple[int, int, str], str, str, float, float]] = []
     for (one, other), string in pairs.items():
         cosine = min(1.0, float(vectors[one] @ vectors[other]))
         if cosine >= min_cosine:
             stays, goes = sorted((one, other), key=place)
-            others[goes].append((-round(string + cosine, 6), stays, string, cosine))
+            likely.append((place(goes), -round(string + cosine, 6), place(stays), goes, stays, string, cosine))
     found: dict[str, Proposal] = {}
-    for alias in sorted(others, key=place):
-        staying = [one for one in others[alias] if one[1] not in found]
-        if staying:
-            _, into, string, cosine = min(staying, key=lambda one: (one[0], place(one[1])))
-            one, other = names.given_in[alias], names.given_in[into]
-            found[alias] = Proposal(
-                id=hashlib.blake2b("\x1f".join((tenant, kind, alias, into)).encode(), digest_size=5).hexdigest(),
-                kind=kind,
-                alias=names.label(alias),
-                into=names.label(into),
-                string=round(string, 4),
-                cosine=round(cosine, 4),
-                alias_memories=len(one),
-                into_memories=len(other),
-                examples=(*one[:2], *other[:1]),
-            )
+    for _, _, _, alias, into, string, cosine in sorted(likely):
+        if alias in found or into in found:
+            continue
+        one, other = names.given_in[alias], names.given_in[into]
+        found[alias] = Proposal(
+            id=hashlib.blake2b("\x1f".join((tenant, kind, alias, into)).encode(), digest_size=5).hexdigest(),
+            kind=kind,
+            alias=names.label(alias),
+            into=names.label(into),
+            string=round(string, 4),
+            cosine=round(cosine, 4),
+            alias_memories=len(one),
+            into_memories=len(other),
+            examples=(*one[:2], *other[:1]),
+        )
     return sorted(found.values(), key=lambda one: (-round(one.string + one.cosine, 6), one.into, one.alias))
 
 
@@ -119,10 +115,7 @@ def _alike(names: NamesUsed) -> dict[tuple[str, str], float]:
 
 
 def _near(said: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
-    """Pairs that share a word, a beginning or an end, each in order; one may come more than once.
-
-    In a large group (everybody of one first name) each is compared with those next to it by alphabet only.
-    """
+    """Pairs that share a word, a beginning or an end; in a large group only next to each other by alphabet."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, parts in said.items():
         squeezed = "".join(parts)
@@ -144,9 +137,7 @@ def _spelling_similarity(one: Sequence[str], other: Sequence[str]) -> float:
     return max(scores) / 100
 
 
-MAX_NAME_CHARS = 512
-_AT_ONCE = 2000
-
+MAX_NAME_CHARS, _AT_ONCE = 512, 2000
 MergeStatus = Literal["merged", "unchanged", "conflict", "undone", "missing"]
 _Spellings = Mapping[tuple[str, str], Sequence[str]]
 
@@ -155,7 +146,6 @@ SELECT id, kind, alias_label AS alias, merged_into AS into, canonical, scores, a
     extract(epoch FROM at)::float8 AS at, extract(epoch FROM undone_at)::float8 AS undone_at
 FROM entity_merges WHERE tenant = $1 AND (undone_at IS NULL OR $2) ORDER BY id
 """
-_IN_FORCE: LiteralString = "SELECT * FROM entity_merges WHERE tenant = $1 AND undone_at IS NULL ORDER BY id"
 _MERGE: LiteralString = """
 INSERT INTO entity_merges
     (tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded, scores, actor)
@@ -185,13 +175,6 @@ ORDER BY seq
 # One memory that gives a name itself, so that what the copies hold of the name itself is written again.
 _ONE_NAMING: LiteralString = """
 SELECT id FROM memories WHERE tenant = $1 AND live AND entities && $2::text[] ORDER BY seq DESC LIMIT 1
-"""
-# A merge makes no version: what the memories say stays. Names are in the merge alone, so that one who erases a
-# memory need not look for them here.
-_ADD_HISTORY: LiteralString = """
-INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
-SELECT tenant, id, version, 'merge', to_jsonb(m) - ARRAY['search', 'live', 'ts'], $3, $4::jsonb
-FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
 """
 _NAMES: LiteralString = """
 SELECT seq, id, entities, statements FROM memories
@@ -255,16 +238,20 @@ class Merges:
         """Merges names, each judged alone and after those before it, in one transaction."""
         async with borrow(self._pool, "merging names") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
-            held = await connection.fetch(_IN_FORCE, tenant)
+            held = await connection.fetch(IN_FORCE, [tenant])
             spellings = await _spellings(connection, tenant)
             verdicts, made = list[MergeVerdict](), list[Row]()
             for one in wanted:
                 verdict = _judged(one, [*held, *made], spellings)
                 if verdict is None:
-                    row = await _insert(connection, tenant, one, [*held, *made], actor)
-                    made.append(row)
-                    why = None if (one.kind, row["alias"]) in spellings else "no memory gives this name yet"
-                    verdict = MergeVerdict("merged", row["id"], one.alias, one.into, why)
+                    alias, into = one.alias.casefold(), one.into.casefold()
+                    # Spelt as by the first merge into it.
+                    forms = {(row["kind"], row["canonical_folded"]): row["canonical"] for row in (*held, *made)}
+                    spelt = forms.get((one.kind, into), one.into)
+                    given = one.kind, alias, one.alias, one.into, spelt, into, dict(one.scores), actor
+                    made += await connection.fetch(_MERGE, tenant, *given)
+                    why = None if (one.kind, alias) in spellings else "no memory gives this name yet"
+                    verdict = MergeVerdict("merged", made[-1]["id"], one.alias, one.into, why)
                 verdicts.append(verdict)
             lineage: dict[str, JsonValue] = {"merged": [row["id"] for row in made]}
             memories, position = await _tell(connection, tenant, made, spellings, actor, lineage)
@@ -290,14 +277,14 @@ class Merges:
 
     async def of(self, tenant: str, *, undone: bool = False) -> list[Merge]:
         """The merges in force, oldest first; with `undone` those that were undone as well."""
-        async with borrow(self._pool, "reading merges") as connection:
-            return [Merge(**dict(row)) for row in await connection.fetch(_LISTED, tenant, undone)]
+        rows = await fetched(self._pool, "reading merges", _LISTED, tenant, undone)
+        return [Merge(**dict(row)) for row in rows]
 
     async def names(self, tenant: str, kind: NameKind) -> NamesUsed:
         """The names that the tenant's memories give now, under those that they were merged into."""
         used, seq = NamesUsed(), 0
         async with borrow(self._pool, "reading names") as connection:
-            held = await connection.fetch(_IN_FORCE, tenant)
+            held = await connection.fetch(IN_FORCE, [tenant])
             called: dict[str, str] = {row["alias"]: row["canonical"] for row in held if row["kind"] == kind}
             while rows := await connection.fetch(_NAMES, tenant, seq, _AT_ONCE):
                 for row in rows:
@@ -353,18 +340,6 @@ def _judged(wanted: WantedMerge, held: Sequence[Row], spellings: _Spellings) -> 
     return None
 
 
-async def _insert(
-    connection: Connection, tenant: str, one: WantedMerge, held: Sequence[Row], actor: str | None
-) -> Row:
-    into = one.into.casefold()
-    # Spelt as by the first merge into it.
-    spelt = (row["canonical"] for row in held if (row["kind"], row["canonical_folded"]) == (one.kind, into))
-    given = (one.kind, one.alias.casefold(), one.alias, one.into, next(spelt, one.into), into, dict(one.scores))
-    row = await connection.fetchrow(_MERGE, tenant, *given, actor)
-    assert row is not None
-    return row
-
-
 async def _tell(
     connection: Connection,
     tenant: str,
@@ -373,22 +348,24 @@ async def _tell(
     actor: str | None,
     lineage: Mapping[str, JsonValue],
 ) -> tuple[int, int | None]:
-    """Tells history and outbox of merges that were made or ended: how many memories, and the last position."""
+    """Tells history and outbox of merges that were made or ended: how many memories, and the last position.
+
+    Names are in the merge alone, so that one who erases a memory need not look for them in its history.
+    """
     entities, relations = (
         [spelling for row in changed if row["kind"] == kind for spelling in spellings.get((kind, row["alias"]), ())]
         for kind in ("entity", "relation")
     )
     ids = [row["id"] for row in await connection.fetch(_NAMING, tenant, entities, relations)]
     for start in range(0, len(ids), _AT_ONCE):  # no statement that a time-out would end
-        await connection.execute(_ADD_HISTORY, tenant, ids[start : start + _AT_ONCE], actor, lineage)
-    told: dict[str, None] = dict.fromkeys(ids)
+        some = ids[start : start + _AT_ONCE]
+        await connection.execute(record_sql.ADD_HISTORY, tenant, some, "merge", actor, lineage)
+    told = [*ids]
     for name in dict.fromkeys(row["canonical_folded"] for row in changed if row["kind"] == "entity"):
         if same := spellings.get(("entity", name)):
-            other = await connection.fetchval(_ONE_NAMING, tenant, list(same))
-            told |= {other: None} if other is not None else {}
-    position: int | None = None
-    ids_told = list(told)
-    for start in range(0, len(ids_told), _AT_ONCE):
-        rows = await connection.fetch(record_sql.ENQUEUE, tenant, ids_told[start : start + _AT_ONCE])
+            told += [row["id"] for row in await connection.fetch(_ONE_NAMING, tenant, list(same))]
+    told, position = list(dict.fromkeys(told)), None
+    for start in range(0, len(told), _AT_ONCE):
+        rows = await connection.fetch(record_sql.ENQUEUE, tenant, told[start : start + _AT_ONCE])
         position = max(row["position"] for row in rows)
     return len(ids), position

@@ -11,14 +11,14 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, LiteralString
+from typing import Literal, LiteralString, NamedTuple
 
 from orion_recall.errors import RecordError
 from orion_recall.memory.extraction.light import Extraction, Extractor, Passage, light
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.compose import known_names, unique_names
 from orion_recall.memory.record.successions import write_judged
-from orion_recall.postgres.pool import Connection, Pool, borrow
+from orion_recall.postgres.pool import Connection, Pool, borrow, fetched
 from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 from orion_recall.text.normal import storable
 from orion_recall.values import Memory, Neighbour
@@ -78,7 +78,6 @@ _WRITE: LiteralString = """
 UPDATE memories SET entities = $3, statements = $4, times = $5, extracted_by = $6, extraction_note = $7
 WHERE tenant = $1 AND id = $2
 """
-_ENQUEUE: LiteralString = "INSERT INTO outbox (tenant, memory_id, op) VALUES ($1, $2, 'upsert')"
 _END: LiteralString = "DELETE FROM memory_extractions WHERE tenant = $1 AND memory_id = $2 AND ticket = $3"
 _AGAIN: LiteralString = """
 UPDATE memory_extractions SET due_at = now(), attempts = greatest(attempts - 1, 0)
@@ -87,8 +86,7 @@ WHERE tenant = $1 AND memory_id = $2 AND ticket = $3
 _DUE: LiteralString = "SELECT extractor, count(*) AS count FROM memory_extractions GROUP BY 1 ORDER BY 1"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class Taken(NamedTuple):
     """A claimed memory, the turn before it, and how often any worker has claimed it."""
 
     memory: Memory
@@ -121,24 +119,15 @@ class ExtractionQueue:
         self, tenant: str, ids: Sequence[str] | None, *, extractor: str, only_noted: bool = False
     ) -> list[str]:
         """Queues live memories again, all (None) or some; the ids of those queued."""
-        async with borrow(self._pool, "making memories due") as connection:
-            given = None if ids is None else [storable(name) for name in ids]
-            rows = await connection.fetch(_QUEUE_AGAIN, storable(tenant), given, only_noted, extractor)
+        given = storable(tenant), ids and [storable(name) for name in ids], only_noted, extractor
+        rows = await fetched(self._pool, "making memories due", _QUEUE_AGAIN, *given)
         return [row["memory_id"] for row in rows]
 
     async def take(self, extractor: str, limit: int, *, for_s: float) -> list[Taken]:
         """Claims memories that are due, at most `limit`, for `for_s` seconds."""
-        async with borrow(self._pool, "claiming memories") as connection:
-            rows = await connection.fetch(_TAKE, extractor, limit, for_s)
-        return [
-            Taken(
-                memory=record_sql.to_memory(row),
-                previous=record_sql.to_neighbour(row, "previous"),
-                attempts=row["attempts"],
-                ticket=row["ticket"],
-            )
-            for row in rows
-        ]
+        rows = await fetched(self._pool, "claiming memories", _TAKE, extractor, limit, for_s)
+        turns = [(record_sql.to_memory(row), record_sql.to_neighbour(row, "previous")) for row in rows]
+        return [Taken(*turn, row["attempts"], row["ticket"]) for turn, row in zip(turns, rows, strict=True)]
 
     async def finish(self, taken: Taken, found: Extraction) -> End:
         """Writes the extraction, in one transaction with the outbox entry and the end of the queue row."""
@@ -148,15 +137,15 @@ class ExtractionQueue:
         async with borrow(self._pool, "writing an extraction") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
             held = await connection.fetchrow(_LOCK_MEMORY, *key)
-            if held is None or not held["live"] or held["version"] != memory.version:
-                is_live = held is not None and held["live"]
+            is_live = held is not None and held["live"]
+            if held is None or not is_live or held["version"] != memory.version:
                 await connection.execute(_AGAIN if is_live else _END, *key, taken.ticket)
                 return "outdated"
             await connection.execute(_WRITE, *key, *said, found.by, found.note)
             # Index and graph are told only of what they show: to embed a text again is dear.
             is_new = (held["entities"], held["statements"], held["times"]) != said
             if is_new:
-                await connection.execute(_ENQUEUE, *key)
+                await connection.execute(record_sql.ENQUEUE, memory.tenant, [memory.id])
             told = replace(memory, entities=found.entities, statements=found.statements, extracted_by=found.by)
             await write_judged(connection, told)
             await connection.execute(_END, *key, taken.ticket)
@@ -164,22 +153,20 @@ class ExtractionQueue:
 
     async def put_back(self, taken: Sequence[Taken]) -> None:
         """Releases claims, so that other workers can claim the memories at once."""
-        async with borrow(self._pool, "putting memories back") as connection:
-            for one in taken:
-                await connection.execute(_AGAIN, one.memory.tenant, one.memory.id, one.ticket)
+        for one in taken:
+            await fetched(self._pool, "putting memories back", _AGAIN, one.memory.tenant, one.memory.id, one.ticket)
 
     async def due(self) -> dict[str, int]:
         """How many memories wait, by the extractor they wait for."""
-        async with borrow(self._pool, "counting what is due") as connection:
-            return {row["extractor"]: row["count"] for row in await connection.fetch(_DUE)}
+        rows = await fetched(self._pool, "counting what is due", _DUE)
+        return {row["extractor"]: row["count"] for row in rows}
 
 
 # A text that crashes workers is not claimed for ever.
 MOST_ATTEMPTS = 5
-_POLL_S = 1.0
+_POLL_S, _RELEASE_TIMEOUT_S = 1.0, 1.0
 # Between what an extractor takes at most and when its memories are taken from it.
 _MARGIN_S = 30.0
-_RELEASE_TIMEOUT_S = 1.0
 
 
 @dataclass(slots=True)
@@ -229,7 +216,10 @@ class BackgroundExtraction:
             try:
                 ended = await asyncio.gather(*map(self._serve, parts), return_exceptions=True)
             except asyncio.CancelledError:
-                await self._release(taken)
+                # Others may take them at once; those that are done are not due any more.
+                with contextlib.suppress(RecordError, TimeoutError):
+                    async with asyncio.timeout(_RELEASE_TIMEOUT_S):
+                        await self._queue.put_back(taken)
                 raise
             # The rows come back by themselves, later: what brought this down may bring the next one down too.
             for error in (one for one in ended if one is not None):
@@ -243,23 +233,15 @@ class BackgroundExtraction:
         by_place = dict(zip(wanted, found, strict=True))
         gave_up = f"{self.name}: given up after {MOST_ATTEMPTS} attempts"
         for place, one in enumerate(taken):
-            await self._finish(one, by_place[place] if place in by_place else light(passages[place], gave_up))
-
-    async def _finish(self, one: Taken, found: Extraction) -> None:
-        whole = replace(found, entities=unique_names([*found.entities, *one.memory.given_entities]))
-        if await self._queue.finish(one, whole) == "outdated":
-            self.counts.failed += int(one.memory.is_live)
-        elif found.note is None:
-            self.counts.extracted += 1
-        else:
-            self.counts.fallen_back += 1
-            log.info("extraction fell back to light: %s", found.note)
-
-    async def _release(self, taken: Sequence[Taken]) -> None:
-        """Lets others take them at once; those that are done are not due any more."""
-        with contextlib.suppress(RecordError, TimeoutError):
-            async with asyncio.timeout(_RELEASE_TIMEOUT_S):
-                await self._queue.put_back(taken)
+            result = by_place[place] if place in by_place else light(passages[place], gave_up)
+            whole = replace(result, entities=unique_names([*result.entities, *one.memory.given_entities]))
+            if await self._queue.finish(one, whole) == "outdated":
+                self.counts.failed += int(one.memory.is_live)
+            elif result.note is None:
+                self.counts.extracted += 1
+            else:
+                self.counts.fallen_back += 1
+                log.info("extraction fell back to light: %s", result.note)
 
 
 def passage_of(memory: Memory, previous: Neighbour | None) -> Passage:

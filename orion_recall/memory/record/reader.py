@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
@@ -14,7 +14,7 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record import sql
 from orion_recall.memory.record.aliases import as_changes
 from orion_recall.memory.record.compose import as_message
-from orion_recall.postgres.pool import Connection, Pool, Row, borrow
+from orion_recall.postgres.pool import Connection, Pool, Row, borrow, fetched
 from orion_recall.text.normal import memory_key, storable
 from orion_recall.values import Change, Memory
 
@@ -107,7 +107,7 @@ class ListedMemory:
     speaker: str | None
     session_id: str | None
     user_id: str | None
-    tags: tuple[str, ...]
+    tags: Sequence[str]
     version: int
     score: float | None = None
     passage: str | None = None
@@ -121,7 +121,7 @@ class MemoryDetails:
     recorded_at: datetime
     updated_at: datetime | None
     steps: int
-    replaced: tuple[str, ...]
+    replaced: Sequence[str]
     accesses: int
     accessed_at: datetime | None
     used: int
@@ -129,15 +129,11 @@ class MemoryDetails:
     extraction_due: str | None
 
 
-def _listed(row: Row) -> ListedMemory:
-    values: dict[str, Any] = {**row, "tags": tuple(row["tags"])}
-    del values["seq"]
-    return ListedMemory(**values)
+def _listed(rows: Sequence[Row]) -> list[ListedMemory]:
+    return [ListedMemory(**{name: value for name, value in row.items() if name != "seq"}) for row in rows]
 
 
 _PAGE = 1000
-
-# In flight: in the outbox after the position. That part is small, unless the copy is new.
 _STATES: LiteralString = """
 SELECT m.tenant, m.id, m.version, m.live, o.memory_id IS NOT NULL AS in_flight
 FROM memories m
@@ -154,15 +150,6 @@ class MemoryName(NamedTuple):
     id: str
 
 
-class MemoryState(NamedTuple):
-    """The state that a copy should have of one memory: none unless it is live. `in_flight`: it may come later."""
-
-    name: MemoryName
-    version: int
-    is_live: bool
-    in_flight: bool
-
-
 class RecordReader:
     """Reads the record apart from recalls. Every method raises RecordError while Postgres is away."""
 
@@ -173,9 +160,7 @@ class RecordReader:
         """The live memories that meet the conditions, newest first."""
         condition, values = conditions(tenant, where)
         query = _NEWEST.format(columns=_LISTED, condition=condition, limit=f"${len(values) + 1}")
-        async with borrow(self._pool, "listing memories") as connection:
-            rows = await connection.fetch(query, *values, limit)
-        return [_listed(row) for row in rows]
+        return _listed(await fetched(self._pool, "listing memories", query, *values, limit))
 
     async def search(self, tenant: str, words: str, where: MemoryWhereV1 | None, limit: int) -> list[ListedMemory]:
         """The live memories with all words in title, speaker or text, best first; of equal ones the newest.
@@ -189,26 +174,21 @@ class RecordReader:
             if not await connection.fetchval(f"SELECT numnode({_QUERY.format(words='$1')})", storable(words)):
                 raise InvalidMessage(f"{words!r} has no word that can be searched for, only such as 'the' and 'of'")
             rows = await connection.fetch(query, *values, storable(words), limit)
-        return [_listed(row) for row in rows]
+        return _listed(rows)
 
     async def details(self, tenant: str, memory_id: str) -> MemoryDetails | None:
         """Everything about one memory, None when there never was one."""
-        async with borrow(self._pool, "reading a memory") as connection:
-            row = await connection.fetchrow(_DETAILS, storable(tenant), storable(memory_id))
-        if row is None:
-            return None
-        about = ("recorded_at", "updated_at", "steps", "accesses", "accessed_at", "used", "wrong", "extraction_due")
-        given = {name: row[name] for name in about}
-        return MemoryDetails(memory=sql.to_memory(row), replaced=tuple(row["replaced"]), **given)
+        rows = await fetched(self._pool, "reading a memory", _DETAILS, storable(tenant), storable(memory_id))
+        others = [one.name for one in fields(MemoryDetails) if one.name != "memory"]
+        found = [MemoryDetails(memory=sql.to_memory(row), **{name: row[name] for name in others}) for row in rows]
+        return next(iter(found), None)
 
-    async def states(self, position: int) -> AsyncGenerator[list[MemoryState]]:
-        """Every memory, in pages, for a copy at that position of the outbox. One snapshot."""
-        async with aclosing(self._pages("comparing with the record", _STATES, position)) as pages:
-            async for rows in pages:
-                yield [
-                    MemoryState(MemoryName(row["tenant"], row["id"]), row["version"], row["live"], row["in_flight"])
-                    for row in rows
-                ]
+    def states(self, position: int) -> AsyncGenerator[list[Row]]:
+        """Every memory, in pages, for a copy at that position of the outbox. One snapshot.
+
+        Rows of tenant, id, version, whether it is live, and whether it is in flight: in the outbox after it.
+        """
+        return self._pages("comparing with the record", _STATES, position)
 
     async def changes_of(self, names: Sequence[MemoryName], position: int) -> list[Change]:
         """The memories as they are now, with their neighbours, as changes at that position."""
@@ -219,8 +199,7 @@ class RecordReader:
 
     async def queued_after(self, position: int) -> frozenset[int]:
         """The keys of the memories in the outbox after that position."""
-        async with borrow(self._pool, "reading the outbox") as connection:
-            rows = await connection.fetch(_QUEUED_AFTER, position)
+        rows = await fetched(self._pool, "reading the outbox", _QUEUED_AFTER, position)
         return frozenset(memory_key(row["tenant"], row["memory_id"]) for row in rows)
 
     async def exported(self, tenant: str | None, where: MemoryWhereV1 | None) -> AsyncGenerator[list[str]]:
@@ -236,9 +215,9 @@ class RecordReader:
     async def count(self, tenant: str | None = None, where: MemoryWhereV1 | None = None) -> int:
         """How many live memories meet the conditions."""
         condition, values = conditions(tenant, where)
-        async with borrow(self._pool, "counting memories") as connection:
-            query = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608 (fixed columns)
-            return int(await connection.fetchval(query, *values))
+        query = f"SELECT count(*) FROM memories WHERE {condition}"  # noqa: S608 (fixed columns)
+        ((count,),) = await fetched(self._pool, "counting memories", query, *values)
+        return int(count)
 
     async def _pages(self, doing: str, query: str, *values: Any) -> AsyncGenerator[list[Row]]:
         async with (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from orion_recall.contracts import MemoryVerdictV1
 from orion_recall.errors import RecordError
@@ -24,6 +24,7 @@ from orion_recall.postgres.pool import (
     Row,
     borrow,
     close_connection,
+    fetched,
     is_refusal,
     open_connection,
     reason,
@@ -36,6 +37,9 @@ _Key = tuple[str, str]
 
 # Six missed heartbeats.
 GONE_AFTER_S = 120.0
+# About five milliseconds of composing.
+_AT_A_TIME = 4
+Step = Literal["add", "update", "merge", "supersede", "delete", "erase"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +79,8 @@ class Record:
     async def store(self, memories: Sequence[Memory]) -> StoreResult:
         """Stores a batch in one transaction; a memory that is stored with the same id and content is unchanged.
 
-        A memory that Postgres refuses is rejected alone; memories that a new one supersedes are not recalled any
-        more. The neighbours of a new one are queued again after it: the copies hold what is next to them.
+        A memory that Postgres refuses is rejected alone. The neighbours of a new one are queued again after it: the
+        copies hold what is next to them.
         """
         if not memories:
             return StoreResult(verdicts=(), position=None)
@@ -121,32 +125,27 @@ class Record:
 
     async def report_position(self, copy: str, kind: str, position: int) -> None:
         """Stores the position of a copy, and its heartbeat; a copy that is rebuilt reports from 0."""
-        async with borrow(self._pool, "reporting a position") as connection:
-            await connection.execute(sql.REPORT_POSITION, copy, kind, position)
+        await fetched(self._pool, "reporting a position", sql.REPORT_POSITION, copy, kind, position)
 
     async def heartbeat(self, copy: str, kind: str) -> None:
-        async with borrow(self._pool, "storing a heartbeat") as connection:
-            await connection.execute(sql.HEARTBEAT, copy, kind)
+        await fetched(self._pool, "storing a heartbeat", sql.HEARTBEAT, copy, kind)
 
     async def forget(self, copy: str, *, silent_s: float = GONE_AFTER_S) -> list[str]:
         """Unregisters a copy without heartbeats for so long; its kinds, none while it has some."""
-        async with borrow(self._pool, "forgetting a copy") as connection:
-            return [row["kind"] for row in await connection.fetch(sql.FORGET, copy, silent_s)]
+        rows = await fetched(self._pool, "forgetting a copy", sql.FORGET, copy, silent_s)
+        return [row["kind"] for row in rows]
 
     async def copies(self) -> list[CopyPosition]:
-        async with borrow(self._pool, "reading positions") as connection:
-            rows = await connection.fetch(sql.COPIES)
-        return [CopyPosition(**dict(row)) for row in rows]
+        return [CopyPosition(**dict(row)) for row in await fetched(self._pool, "reading positions", sql.COPIES)]
 
     async def touch(self, tenant: str, ids: Sequence[str]) -> None:
         """Counts one access of each of the ids, and one more for each time an id is repeated."""
-        async with borrow(self._pool, "counting accesses") as connection:
-            await connection.execute(sql.TOUCH, tenant, list(ids))
+        await fetched(self._pool, "counting accesses", sql.TOUCH, tenant, list(ids))
 
     async def get(self, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
         """The memories by id; ids that the record does not hold are left out."""
-        async with borrow(self._pool, "reading memories") as connection:
-            rows = await connection.fetch(sql.GET, storable(tenant), [storable(name) for name in ids])
+        given = storable(tenant), [storable(name) for name in ids]
+        rows = await fetched(self._pool, "reading memories", sql.GET, *given)
         return {row["id"]: sql.to_memory(row) for row in rows}
 
 
@@ -224,11 +223,6 @@ def _judge(
     )
 
 
-Step = Literal["add", "update", "merge", "supersede", "delete", "erase"]
-# About five milliseconds of composing.
-_AT_A_TIME = 4
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStep:
     """One step of a history: the version it made, the memory before and after it, `at` in epoch seconds."""
@@ -244,8 +238,7 @@ class HistoryStep:
 
 async def history(pool: Pool, tenant: str, memory_id: str) -> list[HistoryStep]:
     """Every step of one memory, oldest first; none for an unknown id. RecordError while Postgres is away."""
-    async with borrow(pool, "reading a history") as connection:
-        rows = await connection.fetch(sql.HISTORY, storable(tenant), storable(memory_id))
+    rows = await fetched(pool, "reading a history", sql.HISTORY, storable(tenant), storable(memory_id))
     return [HistoryStep(**dict(row)) for row in rows]
 
 
@@ -259,7 +252,7 @@ async def update(
 ) -> tuple[list[MemoryVerdictV1], dict[str, int]]:
     """Updates memories, each judged alone, in the caller's transaction and under its lock on the outbox.
 
-    Verdicts in the order of the patches, and positions by id. Of several patches of one memory the first counts.
+    Gives verdicts and positions by id. Of several patches of one memory the first counts.
     """
     firsts = {patch.id: patch for patch in reversed(patches)}
     held = await _read(connection, tenant, list(firsts))
@@ -306,15 +299,12 @@ async def delete(
     why: str | None = None,
     erase: bool = False,
 ) -> tuple[list[MemoryVerdictV1], dict[str, int]]:
-    """Deletes memories, in the caller's transaction and under its lock on the outbox; deleted ones are so again.
-
-    With `erase` only their ids and steps are kept.
-    """
+    """Deletes memories in the caller's transaction and under its lock; with `erase` only ids and steps are kept."""
     names = list(dict.fromkeys(ids))
     held = await _read(connection, tenant, names)
     alive = [name for name, memory in held.items() if memory.deleted_at is None]
     lineage: dict[str, JsonValue] = {"reason": why} if why else {}
-    positions = await _retire(connection, tenant, alive, sql.DELETE, "delete", actor, lineage)
+    positions = await _retire(connection, tenant, alive, actor=actor, lineage=lineage)
     positions |= await _last_positions(connection, tenant, [name for name in held if name not in alive])
     if erase and held:
         # Once: a second request finds nothing left to erase.
@@ -322,23 +312,24 @@ async def delete(
         await connection.execute(sql.ADD_HISTORY, tenant, full, "erase", actor, lineage)
         for statement in (sql.ERASE, sql.ERASE_HISTORY, successions.ERASE, successions.ERASE_FORMER):
             await connection.execute(statement, tenant, full)
-    missing = MemoryVerdictV1(id=None, status="missing", reason="no memory has this id")
-    deleted = MemoryVerdictV1(id=None, status="deleted")
-    verdicts = [(deleted if name in held else missing).model_copy(update={"id": name}) for name in ids]
-    return verdicts, positions
+    return [
+        MemoryVerdictV1(id=name, status="deleted")
+        if name in held
+        else MemoryVerdictV1(id=name, status="missing", reason="no memory has this id")
+        for name in ids
+    ], positions
 
 
 async def supersede(connection: Connection, memory: Memory) -> str | None:
     """Retires what the memory supersedes, in the caller's transaction and under its lock on the outbox.
 
-    Memories that are superseded or deleted already are left alone, and so are those that superseded this one: of a
-    circle the last one stays. Gives the reason for the first that is left alone.
+    Those that are retired already are left alone, and those that superseded this one; why, for the first of them.
     """
     tenant, ids, by = memory.tenant, memory.supersedes, memory.id
     held = await _read(connection, tenant, ids)
     after = {row["id"] for row in await connection.fetch(sql.SUPERSEDED_BY, tenant, by)}
     live = [name for name, one in held.items() if one.is_live and name not in after]
-    await _retire(connection, tenant, live, sql.SUPERSEDE, "supersede", None, {"superseded_by": by}, by)
+    await _retire(connection, tenant, live, by=by, lineage={"superseded_by": by})
     await successions.inherit(connection, tenant, live, by)
     for name in ids:
         if name not in held:
@@ -356,46 +347,40 @@ async def _retire(
     connection: Connection,
     tenant: str,
     ids: Sequence[str],
-    statement: Any,
-    op: Step,
-    actor: str | None,
+    *,
     lineage: Mapping[str, JsonValue],
-    *values: str,
+    actor: str | None = None,
+    by: str | None = None,
 ) -> dict[str, int]:
+    """Supersedes memories by another, or deletes them."""
     if not ids:
         return {}
     neighbours = await _neighbours(connection, tenant, ids)
     # A copy holds with a memory what succeeds it.
     neighbours += [row["id"] for row in await connection.fetch(successions.OTHER_ENDS, tenant, list(ids))]
     await queue_following(connection, tenant, ids)
+    op = "delete" if by is None else "supersede"
     await connection.execute(sql.ADD_HISTORY, tenant, list(ids), op, actor, lineage)
-    await connection.execute(statement, tenant, list(ids), *values)
+    await connection.execute(sql.RETIRE, tenant, list(ids), by)
     return await _enqueue(connection, tenant, ids, neighbours)
 
 
 async def _read(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, Memory]:
-    rows = await connection.fetch(sql.READ, tenant, list(ids))
-    return {row["id"]: sql.to_memory(row) for row in rows}
+    return {row["id"]: sql.to_memory(row) for row in await connection.fetch(sql.READ, tenant, list(ids))}
 
 
 async def _neighbours(connection: Connection, tenant: str, ids: Iterable[str]) -> list[str]:
-    rows = await connection.fetch(sql.NEIGHBOURS, tenant, list(ids))
-    return [row["id"] for row in rows]
+    return [row["id"] for row in await connection.fetch(sql.NEIGHBOURS, tenant, list(ids))]
 
 
 async def _enqueue(
     connection: Connection, tenant: str, ids: Sequence[str], neighbours: Sequence[str]
 ) -> dict[str, int]:
-    queued = list(dict.fromkeys((*ids, *neighbours)))
-    if not queued:
-        return {}
-    rows = await connection.fetch(sql.ENQUEUE, tenant, queued)
-    wanted = frozenset(ids)
-    return {row["memory_id"]: row["position"] for row in rows if row["memory_id"] in wanted}
+    rows = await connection.fetch(sql.ENQUEUE, tenant, list(dict.fromkeys((*ids, *neighbours))))
+    positions = {row["memory_id"]: row["position"] for row in rows}
+    return {name: positions[name] for name in ids}
 
 
 async def _last_positions(connection: Connection, tenant: str, ids: Sequence[str]) -> dict[str, int]:
-    if not ids:
-        return {}
-    rows = await connection.fetch(sql.LAST_POSITIONS, tenant, list(ids))
+    rows = await connection.fetch(sql.LAST_POSITIONS, tenant, list(ids)) if ids else ()
     return {row["memory_id"]: row["position"] for row in rows}

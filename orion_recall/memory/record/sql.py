@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
-from typing import Any, LiteralString
+from typing import Any, LiteralString, cast
 
 from orion_recall.postgres.pool import Row
 from orion_recall.values import Memory, Neighbour, Statement, TimeMention
@@ -16,13 +16,9 @@ _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at
 _LISTS = frozenset(("tags", "entities", "given_entities"))
 _COLUMNS = tuple(one.name for one in fields(Memory) if one.name not in ("supersedes", "lacks_context"))
 
+_OF_RECORD = frozenset(("tenant", "id", "version", "superseded_by", "deleted_at"))
 # What a memory as it is given has of its row.
-_GIVEN: list[LiteralString] = [
-    "text", "kind", "title", "speaker", "session_id", "node_id", "user_id", "agent_id", "run_id", "occurred_at",
-    "occurred_until", "mentioned_at", "tags", "entities", "statements", "times", "source", "uri", "metadata",
-    "text_hash", "content_hash", "confidence", "given_entities", "extracted_by", "extraction_note", "guessed_kind",
-    "kind_confidence",
-]  # fmt: skip
+_GIVEN: list[LiteralString] = [cast("LiteralString", name) for name in _COLUMNS if name not in _OF_RECORD]
 _GIVEN_NAMES: LiteralString = ", ".join(_GIVEN)
 _GIVEN_VALUES: LiteralString = ", ".join([f"{name} = given.{name}" for name in _GIVEN])
 
@@ -177,11 +173,11 @@ SELECT DISTINCT turn.id, turn.seq FROM memories s CROSS JOIN LATERAL ({_BOTH_TUR
 WHERE s.tenant = $1 AND s.id = ANY($2::text[]) ORDER BY turn.seq
 """  # noqa: S608 (the same)
 
-# Before the change itself. Computed columns are left out.
+# Before the change itself. Computed columns are left out. A merge makes no version: what the memories say stays.
 ADD_HISTORY: LiteralString = """
 INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
-SELECT tenant, id, version + 1, $3, to_jsonb(m) - ARRAY['search', 'live', 'ts'], $4, $5::jsonb
-FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
+SELECT tenant, id, version + ($3::text <> 'merge')::int, $3::text, to_jsonb(m) - ARRAY['search', 'live', 'ts'], $4,
+    $5::jsonb FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
 """
 
 CHANGE: LiteralString = f"""
@@ -189,8 +185,10 @@ UPDATE memories m SET {_GIVEN_VALUES}, version = m.version + 1, updated_at = now
 FROM json_populate_recordset(NULL::memories, $1::json) AS given WHERE m.tenant = given.tenant AND m.id = given.id
 """  # noqa: S608 (the same)
 
-SUPERSEDE: LiteralString = """
-UPDATE memories SET superseded_by = $3, version = version + 1, updated_at = now()
+# Superseded by $3, or deleted where that is null.
+RETIRE: LiteralString = """
+UPDATE memories SET superseded_by = coalesce($3, superseded_by), version = version + 1, updated_at = now(),
+    deleted_at = CASE WHEN $3::text IS NULL THEN now() ELSE deleted_at END
 WHERE tenant = $1 AND id = ANY($2::text[])
 """
 
@@ -202,11 +200,6 @@ WITH RECURSIVE place AS (
     SELECT m.id, m.superseded_by FROM place p JOIN memories m ON m.tenant = $1 AND m.id = p.superseded_by
 )
 SELECT id FROM place
-"""
-
-DELETE: LiteralString = """
-UPDATE memories SET deleted_at = now(), version = version + 1, updated_at = now()
-WHERE tenant = $1 AND id = ANY($2::text[])
 """
 
 # The row stays, so that the id is not used again. Hashes go too: that of a short text would reveal it.

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, LiteralString, NamedTuple
 
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.postgres.pool import Connection, Pool, borrow
+from orion_recall.postgres.pool import Connection, Pool, borrow, fetched
 from orion_recall.text.normal import memory_key, storable
 from orion_recall.values import Memory, Statement, SuccessionLink, SuccessionReason
 
 SuccessionState = Literal["stated", "undone"]
-_LONGEST_CHAIN = 50
 _MOST_JUDGED = 200
 
 # Live memories of the same owner about one of the subjects, by the given extractor.
@@ -69,7 +68,7 @@ WITH RECURSIVE chain AS (
     UNION ALL
     SELECT e.older, c.ids || e.older FROM chain c
     JOIN memory_successions e ON e.tenant = $1 AND e.newer = c.id
-    WHERE e.state <> 'undone' AND e.older <> ALL(c.ids) AND c.id <> $2 AND cardinality(c.ids) <= $4
+    WHERE e.state <> 'undone' AND e.older <> ALL(c.ids) AND c.id <> $2 AND cardinality(c.ids) <= 50
 )
 SELECT ids FROM chain WHERE id = $2 ORDER BY cardinality(ids) LIMIT 1
 """
@@ -131,13 +130,9 @@ class Verdict(NamedTuple):
 SuccessionJudge = Callable[[Memory, Memory], Verdict | None]
 """Judges an older and a newer memory of one owner; None: neither takes the other's place."""
 ONE_VALUED: Final[Mapping[str, str]] = {
-    "lives in": "home",
-    "lives at": "home",
-    "moved to": "home",
-    "works at": "employer",
-    "works for": "employer",
-    "married to": "spouse",
-    "is married to": "spouse",
+    **dict.fromkeys(("lives in", "lives at", "moved to"), "home"),
+    **dict.fromkeys(("works at", "works for"), "employer"),
+    **dict.fromkeys(("married to", "is married to"), "spouse"),
     "reports to": "manager",
 }
 """Relations of which one subject has one object at a time; those of one kind say the same."""
@@ -159,13 +154,11 @@ def stated_by_extractor(older: Memory, newer: Memory, /) -> Verdict | None:
 
 
 def values_of(statements: Sequence[Statement]) -> dict[tuple[str, str], list[str]]:
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for one in statements:
         if (kind := ONE_VALUED.get(one.relation.casefold())) is not None:
-            objects = found.setdefault((one.subject.casefold(), kind), [])
-            if (name := one.object.casefold()) not in objects:
-                objects.append(name)
-    return found
+            found[one.subject.casefold(), kind][one.object.casefold()] = None
+    return {about: list(objects) for about, objects in found.items()}
 
 
 class SetByPerson(NamedTuple):
@@ -214,7 +207,7 @@ class Successions:
                 return SetByPerson("missing", missing)
             if await connection.fetchval(_STATE, tenant, newer, older) == wanted:
                 return SetByPerson("unchanged", (newer, older))
-            if not undo and (chain := await _chain_back(connection, tenant, newer, older)):
+            if not undo and (chain := await connection.fetchval(_CHAIN_BACK, tenant, newer, older)):
                 return SetByPerson("cycle", tuple(chain))
             await connection.execute(_BY_PERSON, tenant, newer, older, wanted, actor)
             await _enqueue(connection, tenant, (newer, older))
@@ -222,8 +215,7 @@ class Successions:
 
     async def of_memory(self, tenant: str, memory_id: str) -> list[HeldSuccession]:
         """Every succession of one memory, undone ones as well, oldest first."""
-        async with borrow(self._pool, "reading successions") as connection:
-            rows = await connection.fetch(_OF_MEMORY, storable(tenant), storable(memory_id))
+        rows = await fetched(self._pool, "reading successions", _OF_MEMORY, storable(tenant), storable(memory_id))
         return [HeldSuccession(**dict(row)) for row in rows]
 
 
@@ -249,7 +241,7 @@ async def write_judged(
     gone = await connection.fetch(_NO_MORE_STATED, tenant, memory.id, *pairs)
     changed = [row[end] for row in gone for end in ("newer", "older")]
     for newer, older, (probability, reason, evidence) in judged:
-        if await _chain_back(connection, tenant, newer, older):
+        if await connection.fetchval(_CHAIN_BACK, tenant, newer, older):
             continue
         given = tenant, newer, older, probability, reason, list(evidence)
         if await connection.fetchval(_STATED, *given) is not None:
@@ -288,10 +280,6 @@ async def read_links(connection: Connection, memories: Sequence[Memory]) -> tupl
 
 def _time(memory: Memory) -> float | None:
     return memory.mentioned_at if memory.occurred_at is None else memory.occurred_at
-
-
-async def _chain_back(connection: Connection, tenant: str, newer: str, older: str) -> list[str] | None:
-    return await connection.fetchval(_CHAIN_BACK, tenant, newer, older, _LONGEST_CHAIN)
 
 
 async def _enqueue(connection: Connection, tenant: str, ids: Iterable[str]) -> None:

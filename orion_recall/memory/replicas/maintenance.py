@@ -1,9 +1,8 @@
 """Maintenance of a copy, on request and by itself: compare it with the record, repair it, swap in a rebuild.
 
 A copy is compared up to its own position: later outbox entries are in flight and no drift. A command works on a
-copy that no worker has open, and asks the worker through the table of requests for any other. The writer of a copy
-compares it by itself, too: a mapped file that was cut short can lose half of the memories, and the engine serves
-the rest as if nothing had happened. Until it is repaired the answers are degraded.
+copy that no worker has open, and asks its worker through the table of requests for any other. The writer of a copy
+compares it by itself, too, as an engine serves what is left of a damaged file as if nothing had happened.
 """
 
 from __future__ import annotations
@@ -22,13 +21,12 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.interfaces import Projection, RewrittenCopy
 from orion_recall.memory.record.reader import MemoryName, RecordReader
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.postgres.pool import Pool, borrow
+from orion_recall.postgres.pool import Pool, borrow, fetched
 from orion_recall.tasks import cancel, outcomes
 from orion_recall.text.normal import memory_key
 from orion_recall.values import JsonValue
 
-_AT_ONCE = 200
-_EXAMPLES = 5
+_AT_ONCE, _EXAMPLES = 200, 5
 
 Progress = Callable[[int, int], None]
 """Gets how many are done, and of how many."""
@@ -36,10 +34,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(slots=True, kw_only=True)
 class Drift:
-    """The differences of a copy at `position` from the record.
-
-    `stale` memories have another version in it, `deleted` ones were deleted or superseded, `unknown` are keys.
-    """
+    """The differences of a copy at `position` from the record; `unknown` are keys."""
 
     position: int
     held: int
@@ -63,9 +58,8 @@ class Drift:
             for sort, found in self._sorts.items()
             if found
         }
-        counts: dict[str, JsonValue] = {sort: len(found) for sort, found in self._sorts.items()}
-        about: dict[str, JsonValue] = {"position": self.position, "held": self.held, "in_flight": self.in_flight}
-        return about | counts | {"examples": examples}
+        about = {name: getattr(self, name) for name in ("position", "held", "in_flight")}
+        return {**about, **{sort: len(found) for sort, found in self._sorts.items()}, "examples": examples}
 
     def damage(self) -> str:
         """What differs, as counts: no id of a memory goes into a reply."""
@@ -80,17 +74,13 @@ async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
     async with aclosing(reader.states(drift.position)) as pages:
         async for states in pages:
             await FOREGROUND.pause()
-            for state in states:
-                version = held.pop(memory_key(state.name.tenant, state.name.id), None)
-                if state.in_flight:
+            for tenant, name, version, is_live, in_flight in states:
+                kept = held.pop(memory_key(tenant, name), None)
+                if in_flight:
                     drift.in_flight += 1
-                elif not state.is_live:
-                    if version is not None:
-                        drift.deleted.append(state.name)
-                elif version is None:
-                    drift.missing.append(state.name)
-                elif version != state.version:
-                    drift.stale.append(state.name)
+                elif kept != (version if is_live else None):
+                    sort = drift.missing if kept is None else drift.stale if is_live else drift.deleted
+                    sort.append(MemoryName(tenant, name))
     drift.unknown = tuple(held)
     return drift
 
@@ -98,43 +88,36 @@ async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
 async def repair(reader: RecordReader, projector: Projector, drift: Drift, progress: Progress) -> Drift:
     """Repairs the differences from the record as it is now, while the projector goes on; the drift that is left."""
     names = [*drift.missing, *drift.stale, *drift.deleted]
-    for start in range(0, len(names), _AT_ONCE):
-        progress(start, drift.count)
-        await _write(reader, projector, names[start : start + _AT_ONCE])
+    await _write(reader, projector, names, lambda done, _: progress(done, drift.count))
     for start in range(0, len(drift.unknown), _AT_ONCE):
         progress(len(names) + start, drift.count)
         async with _writing(projector) as projection:
             # A memory with that key may have been stored since.
             new = await reader.queued_after(drift.position)
-            keys = [key for key in drift.unknown[start : start + _AT_ONCE] if key not in new]
-            await projection.remove(keys)
+            await projection.remove([key for key in drift.unknown[start : start + _AT_ONCE] if key not in new])
     progress(drift.count, drift.count)
     return await find_drift(reader, projector.projection)
 
 
-async def rewrite(reader: RecordReader, projector: Projector, progress: Progress) -> Drift:
-    """Writes every memory again, in place, then deletes what does not belong there; the drift that is left."""
-    async with aclosing(reader.states(projector.projection.position)) as pages:
-        names = [state.name async for states in pages for state in states if state.is_live]
+async def _write(
+    reader: RecordReader,
+    projector: Projector,
+    names: Sequence[MemoryName],
+    progress: Progress,
+    *,
+    again: bool = False,
+) -> None:
     for start in range(0, len(names), _AT_ONCE):
         progress(start, len(names))
-        await _write(reader, projector, names[start : start + _AT_ONCE], again=True)
-    drift = await find_drift(reader, projector.projection)
-    return await repair(reader, projector, drift, lambda part, whole: None)
-
-
-async def _write(
-    reader: RecordReader, projector: Projector, names: Sequence[MemoryName], *, again: bool = False
-) -> None:
-    async with _writing(projector) as projection:
-        if not projection.position:
-            return  # the outbox brings everything
-        changes = await reader.changes_of(names, projection.position)
-        if again and isinstance(projection, RewrittenCopy):
-            await projection.apply_anew(changes)
-        else:
-            await projection.apply(changes)
-        await projector.report()
+        async with _writing(projector) as projection:
+            if not projection.position:
+                return  # the outbox brings everything
+            changes = await reader.changes_of(names[start : start + _AT_ONCE], projection.position)
+            if again and isinstance(projection, RewrittenCopy):
+                await projection.apply_anew(changes)
+            else:
+                await projection.apply(changes)
+            await projector.report()
 
 
 @contextlib.asynccontextmanager
@@ -150,10 +133,8 @@ log = logging.getLogger("orion_recall.memory")
 Task = Literal["check", "repair", "rewrite", "take", "compact", "recall"]
 
 # A worker polls every second, and gives a heartbeat every five while it works on a request.
-_HEARTBEAT_EVERY_S, _POLL_S = 5.0, 1.0
-_SILENT_S, _LOOK_EVERY_S = 20.0, 0.2
-_CHECK_EVERY_S = 6 * 3600.0
-_CHECK_AGAIN_S, _CHECK_AWAY_S = 60.0, 5.0
+_HEARTBEAT_EVERY_S, _POLL_S, _SILENT_S, _LOOK_EVERY_S = 5.0, 1.0, 20.0, 0.2
+_CHECK_EVERY_S, _CHECK_AGAIN_S, _CHECK_AWAY_S = 6 * 3600.0, 60.0, 5.0
 
 _ASK: LiteralString = "INSERT INTO copy_requests (copy, kind, task, given) VALUES ($1, $2, $3, $4) RETURNING id"
 # Requests whose command was killed stay, and the answer to a recall repeats the words of its decision. Who waits
@@ -180,7 +161,6 @@ UPDATE copy_requests SET seen_at = now() WHERE id = (
 _HEARTBEAT: LiteralString = "UPDATE copy_requests SET seen_at = now(), done = $2, total = $3 WHERE id = $1"
 _END: LiteralString = "UPDATE copy_requests SET ended_at = now(), result = $2, error = $3 WHERE id = $1"
 
-
 Work = Callable[[Task, Mapping[str, JsonValue], Progress], Awaitable[Mapping[str, JsonValue]]]
 """Carries out a task, with what it is about, if anything; its result as JSON."""
 
@@ -192,10 +172,7 @@ class CopyRequests:
         self._pool = pool
 
     async def serve(self, copy: str, kind: str, work: Work) -> bool:
-        """Claims the next request for a copy, and answers it; whether there was one.
-
-        Whoever asked gets an error of any kind. Answers that nobody has taken for a minute are deleted.
-        """
+        """Claims the next request for a copy, and answers it, also with an error; whether there was one."""
         async with borrow(self._pool, "looking for requests") as connection:
             await connection.execute(_TIDY)
             row = await connection.fetchrow(_CLAIM, copy, kind, _SILENT_S)
@@ -209,8 +186,7 @@ class CopyRequests:
         async def beat() -> None:
             while True:
                 with contextlib.suppress(RecordError):
-                    async with borrow(self._pool, "working on a request") as connection:
-                        await connection.execute(_HEARTBEAT, row["id"], *reached)
+                    await fetched(self._pool, "working on a request", _HEARTBEAT, row["id"], *reached)
                 await asyncio.sleep(_POLL_S if reached[1] else _HEARTBEAT_EVERY_S)
 
         beating = asyncio.create_task(beat())
@@ -219,12 +195,10 @@ class CopyRequests:
             (result,) = await outcomes("a request could not be answered", doing)
         finally:
             await cancel(beating)
-        error = None
-        if isinstance(result, Exception):
-            unexpected = f"{type(result).__name__}: the worker's log says more"
-            error = str(result) if isinstance(result, OrionError) else unexpected
-        async with borrow(self._pool, "answering a request") as connection:
-            await connection.execute(_END, row["id"], None if error else result, error)
+        error = str(result) if isinstance(result, OrionError) else None
+        if error is None and isinstance(result, Exception):
+            error = f"{type(result).__name__}: the worker's log says more"
+        await fetched(self._pool, "answering a request", _END, row["id"], None if error else result, error)
         return True
 
     async def answered(
@@ -240,13 +214,13 @@ class CopyRequests:
         async with borrow(self._pool, "asking a worker") as connection:
             await connection.execute(_TIDY)
             request = await connection.fetchval(_ASK, copy, kind, task, given)
+        what = f"the {kind} of {copy}"
         try:
             while True:
-                async with borrow(self._pool, "waiting for a worker") as connection:
-                    row = await connection.fetchrow(_STATE, request)
-                what = f"the {kind} of {copy}"
-                if row is None:
+                rows = await fetched(self._pool, "waiting for a worker", _STATE, request)
+                if not rows:
                     raise SourceError(f"the request to {what} was deleted before its answer: try again")
+                row = rows[0]
                 if row["error"] is not None:
                     raise SourceError(f"{what}: {row['error']}")
                 if row["ended"]:
@@ -258,17 +232,14 @@ class CopyRequests:
                 await asyncio.sleep(_LOOK_EVERY_S)
         finally:
             with contextlib.suppress(RecordError):
-                async with borrow(self._pool, "taking a request away") as connection:
-                    await connection.execute(_WITHDRAW, request)
+                await fetched(self._pool, "taking a request away", _WITHDRAW, request)
 
 
 @runtime_checkable
 class CompactedCopy(Protocol):
     """A copy in a folder, whose files can be written anew."""
 
-    async def compact(self) -> tuple[int, list[str]]:
-        """Writes its files anew, so that nothing that was deleted stays in them; nothing is applied meanwhile."""
-        ...
+    async def compact(self) -> tuple[int, list[str]]: ...
 
 
 async def do(task: Task, reader: RecordReader, projector: Projector, progress: Progress) -> dict[str, JsonValue]:
@@ -287,7 +258,10 @@ async def do(task: Task, reader: RecordReader, projector: Projector, progress: P
         log.info("the files of the %s were written anew, without what was deleted", projector.kind)
         return {"compacted": True, "position": position, "builds": builds, "held": list(held)}
     if task == "rewrite":
-        left = await rewrite(reader, projector, progress)
+        async with aclosing(reader.states(projection.position)) as pages:
+            names = [MemoryName(row["tenant"], row["id"]) async for rows in pages for row in rows if row["live"]]
+        await _write(reader, projector, names, progress, again=True)
+        left = await repair(reader, projector, await find_drift(reader, projection), lambda done, total: None)
         return left.describe() | {"left": left.count}
     drift = await find_drift(reader, projection)
     if task == "check" or not drift.count:
@@ -309,11 +283,9 @@ class CopyKeeper:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._requests, self._reader, self._projector, self._clock = requests, reader, projector, clock
-        self._due_at = 0.0
-        self._rebuilds = projector.rebuilds
+        self._due_at, self._rebuilds = 0.0, projector.rebuilds
 
     async def run(self) -> None:
-        """Polls for requests; waits while the record is away."""
         projector = self._projector
         while True:
             await asyncio.sleep(_POLL_S)
@@ -325,9 +297,8 @@ class CopyKeeper:
     async def check_if_due(self) -> bool:
         """Compares, and repairs what differs, if it is time and the copy has caught up; whether it did."""
         projector, projection = self._projector, self._projector.projection
-        if projector.error is not None or projector.lag != 0 or not projector.is_writer:
-            return False
-        if self._clock() < self._due_at and self._rebuilds == projector.rebuilds:
+        is_due = self._clock() >= self._due_at or self._rebuilds != projector.rebuilds
+        if projector.error is not None or projector.lag != 0 or not projector.is_writer or not is_due:
             return False
         self._rebuilds = projector.rebuilds
         self._due_at = self._clock() + _CHECK_AGAIN_S  # also after an error

@@ -22,15 +22,10 @@ from orion_recall.values import Change
 log = logging.getLogger("orion_recall.memory")
 
 _AT_ONCE = 200
-_POLL_S = 0.25
-_TRY_LOCK_EVERY_S = 1.0
+_POLL_S, _TRY_LOCK_EVERY_S = 0.25, 1.0
 # A copy without heartbeats counts as gone after `record.GONE_AFTER_S`.
 _HEARTBEAT_EVERY_S = 20.0
-
-
-_ANSWER_MS = 5000
-_CLOSE_TIMEOUT_S = 1.0
-_LONGEST_TRANSACTION_S = 20.0
+_ANSWER_MS, _CLOSE_TIMEOUT_S, _LONGEST_TRANSACTION_S = 5000, 1.0, 20.0
 
 # A lock of a transaction, not of a session, so that a pooler cannot give its connection to others. A transaction
 # that has locked a row delays vacuum, so it is a new one after some seconds: in between another worker may come
@@ -53,12 +48,9 @@ class WriterLock:
     def __init__(self, dsn: str, *, kind: str, copy: str) -> None:
         self._dsn, self._name = dsn, f"the {kind} {copy}"
         self._connection: Connection | None = None
-        self._is_held, self._held_since = False, 0.0
-
-    @property
-    def is_held(self) -> bool:
+        self._held_since = 0.0
+        self.is_held = False
         """Whether this process held the lock when it last asked."""
-        return self._is_held
 
     async def acquire(self) -> bool:
         """Whether this process holds the lock now; takes it when it is free. RecordError while Postgres is away."""
@@ -71,33 +63,29 @@ class WriterLock:
                     )
                     # By itself: others wait for the end of a transaction that has added the name.
                     await self._connection.execute(_ADD_NAME, self._name)
-                return await self._acquired_over(self._connection)
+                connection, was_held, self.is_held = self._connection, self.is_held, False
+                if was_held and time.monotonic() - self._held_since < _LONGEST_TRANSACTION_S:
+                    await connection.execute("SELECT 1")  # raises when it has gone, and the lock with it
+                    self.is_held = True
+                    return True
+                if was_held:
+                    await connection.execute("COMMIT")
+                await connection.execute(_BEGIN)
+                self.is_held, self._held_since = await connection.fetchval(_TRY_LOCK, self._name), time.monotonic()
+                if not self.is_held:
+                    await connection.execute("ROLLBACK")
+                elif not was_held:
+                    log.debug("took the writer lock of %s", self._name)
+                return self.is_held
         except RecordError:
             await self.release()
             raise
 
-    async def _acquired_over(self, connection: Connection) -> bool:
-        was_held, self._is_held = self._is_held, False
-        if was_held and time.monotonic() - self._held_since < _LONGEST_TRANSACTION_S:
-            await connection.execute("SELECT 1")  # raises when the connection has gone, and the lock with it
-            self._is_held = True
-            return True
-        if was_held:
-            await connection.execute("COMMIT")
-        await connection.execute(_BEGIN)
-        self._is_held = await connection.fetchval(_TRY_LOCK, self._name)
-        if not self._is_held:
-            await connection.execute("ROLLBACK")
-        elif not was_held:
-            log.debug("took the writer lock of %s", self._name)
-        self._held_since = time.monotonic()
-        return self._is_held
-
     async def release(self) -> None:
         connection, self._connection = self._connection, None
-        if self._is_held:
+        if self.is_held:
             log.debug("released the writer lock of %s", self._name)
-        self._is_held = False
+        self.is_held = False
         if connection is not None:
             try:
                 await close_connection(connection, _CLOSE_TIMEOUT_S)
@@ -106,10 +94,7 @@ class WriterLock:
 
 
 class Projector:
-    """Keeps one copy up to date: `run()` until cancelled.
-
-    `copy` is the name that the copy is registered under. A shared copy needs a `lock`.
-    """
+    """Keeps one copy up to date: `run()` until cancelled. A shared copy needs a `lock`."""
 
     def __init__(
         self, record: Record, projection: Projection, *, copy: str, lock: WriterLock | None = None
@@ -122,8 +107,7 @@ class Projector:
         self._identity: str | None = None
         self._heartbeat_at: float | None = None
         self._reported: int | None = None
-        self._tried_rebuild = False
-        self.rebuilds = 0
+        self._tried_rebuild, self.rebuilds = False, 0
         self.error: str | None = None
         # Held while this process writes to the copy, here or elsewhere.
         self.writing = asyncio.Lock()
@@ -162,7 +146,11 @@ class Projector:
                     # Only what lasts until somebody acts makes answers incomplete for long.
                     is_stalled = isinstance(error, DiskShort) and self.lag != 0
                     self.projection.stalled = "its disk is short" if is_stalled else None
-                    await self._heartbeat()
+                    # Its position may not be known.
+                    with contextlib.suppress(RecordError):
+                        if self._heartbeat_is_due:
+                            await self._record.heartbeat(self.copy, self.kind)
+                            self._heartbeat_at = time.monotonic()
                     if self._lock is not None:
                         await self._lock.release()  # another worker may be able to write
                     if isinstance(error, AnotherRecordsCopy):
@@ -199,10 +187,7 @@ class Projector:
         return _TRY_LOCK_EVERY_S
 
     async def swap_in_rebuild(self) -> bool:
-        """Whether a complete rebuild was swapped in; hold `writing`.
-
-        It is first brought to the position of the copy in use, so that no applied change is undone.
-        """
+        """Whether a complete rebuild was swapped in, brought to the position of the copy in use; hold `writing`."""
         projection = self.projection
         if not isinstance(projection, SwappedCopy) or (built := projection.staged_rebuild()) is None:
             return False
@@ -288,14 +273,14 @@ class Projector:
             if ahead is not None:
                 ahead[1].cancel()
                 await asyncio.gather(ahead[1], return_exceptions=True)
-        # Without the lock another may have moved the position on.
-        if head <= projection.position and not moved:
-            # Reported at once: what a process applied that died before its report, and a copy that was put back.
-            is_unreported = self._reported != projection.position and (projection.position or self._reported)
-            if is_unreported or self._heartbeat_is_due:
-                await self.report()
+        position = projection.position
+        # Another may have moved the position on. Reported at once: what a process applied that died before its
+        # report, and a copy that was put back.
+        is_unreported = self._reported != position and (position or self._reported)
+        if head <= position and not moved and (is_unreported or self._heartbeat_is_due):
+            await self.report()
         if not moved and self.error is not None:
-            log.info("the %s is applied again, from position %d", projection.kind, projection.position)
+            log.info("the %s is applied again, from position %d", projection.kind, position)
         return projection.position
 
     async def _page(self, after: int, preparing: Prepares | None = None) -> list[Change]:
@@ -312,13 +297,6 @@ class Projector:
         position = self.projection.position
         await self._record.report_position(self.copy, self.kind, position)
         self._reported, self._heartbeat_at = position, time.monotonic()
-
-    async def _heartbeat(self) -> None:
-        """Heartbeat of a copy that does not move now; its position may not be known."""
-        if self._heartbeat_is_due:
-            with contextlib.suppress(RecordError):
-                await self._record.heartbeat(self.copy, self.kind)
-                self._heartbeat_at = time.monotonic()
 
 
 async def heartbeat_for_broken(record: Record, copy: str, kinds: Collection[str]) -> None:

@@ -1,9 +1,8 @@
 """Rebuilds index and graph while the current ones serve: with another model, or from scratch.
 
-The embedded one is built from the record, in a place of its own under its own lock; a run that was stopped goes on
-where it was. Complete, it takes the live one's place at once when no worker has the folder, else when the worker
-takes it over: asked to, or at its next start with that model. On a server it is a collection of its own, which
-workers are given together with the model.
+The embedded one is built in a place of its own under its own lock; a run that was stopped goes on where it was.
+Complete, it takes the live one's place when no worker has the folder, else when the worker takes it over. On a
+server it is a collection of its own, which workers are given together with the model.
 """
 
 from __future__ import annotations
@@ -58,11 +57,7 @@ async def reembed(
     min_free_bytes: int = 0,
     advanced: Progress = _SILENT,
 ) -> Built:
-    """Builds the index of `folder` by the embedder's model; `advanced` is told the position and the outbox's head.
-
-    AnotherRecordsCopy: nothing is built. DiskShort, RecordError, ModelError: another run goes on. EngineError:
-    another run is at it.
-    """
+    """Builds the index of `folder` by the embedder's model. What stops it, another run goes on from."""
     identity = await record.database_identity()
     live, mine = live_place(folder), IndexMetadata.of(embedder, sparse)
     if (live / METADATA_FILE).exists():
@@ -104,10 +99,7 @@ async def _built(
 async def reembed_on_server(
     record: Record, index: QdrantIndex, dsn: str, *, advanced: Progress = _SILENT
 ) -> int | None:
-    """Fills a collection of its own on the server; its position, None when it is complete already.
-
-    SourceError: the collection is of another model. EngineError: a worker or another run fills it.
-    """
+    """Fills a collection of its own on the server; its position, None when it is complete already."""
     lock = WriterLock(dsn, kind=index.kind, copy=index.copy)
     index.expect(await record.database_identity())
     try:

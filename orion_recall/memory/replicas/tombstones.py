@@ -1,11 +1,10 @@
 """Tombstones: memories that were changed or deleted, and are hidden until the copies have applied that.
 
-A tombstone is a memory's key and the outbox position of its change, without id or text. It is in force for a worker
-while the copies that this worker searches are before that position. Tombstones are on a stream that every worker
-reads from its start, without a group. When all copies have applied a change, their positions follow on the stream:
-a copy that others write is not checked in every recall, and an acknowledged change must be found from then on.
-Before it serves, a worker reads what was changed after the positions of its copies: from the record, and from the
-stream, which is there while Postgres is away."""
+A tombstone is a memory's key and the outbox position of its change, in force for a worker while the copies that it
+searches are before that position. Every worker reads the stream of tombstones from its start, without a group. When
+all copies have applied a change, their positions follow on it: an acknowledged change must be found from then on.
+Before it serves, a worker reads what was changed after its copies' positions, from stream and record.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +25,17 @@ from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.errors import RecordError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import GONE_AFTER_S
-from orion_recall.postgres.pool import Pool, borrow, close_pool, open_pool
+from orion_recall.postgres.pool import Pool, close_pool, fetched, open_pool
 from orion_recall.settings import Settings
 from orion_recall.tasks import BUS_S, Backoff, cancel
 from orion_recall.text.normal import memory_key, number_of
 
 log = logging.getLogger("orion_recall.memory")
 
-# A tombstone is of use for a second or so; what a worker that was away does not find here the record tells it.
-_MOST_KEPT = 10_000
-# Of one message; so the stream has 10 MB at most.
-_MOST_POSITIONS = 25
-_AT_ONCE = 500
-_BLOCK_MS = 1000
+# A tombstone is of use for a second or so; what a worker that was away does not find here the record tells it. With
+# so many positions a message the stream has 10 MB at most.
+_MOST_KEPT, _MOST_POSITIONS = 10_000, 25
+_AT_ONCE, _BLOCK_MS = 500, 1000
 _CHANGED, _REACHED = "positions", "reached"
 # Longer than any recall takes: one that began before the copies had moved on still needs what was in force then.
 _SWEEP_EVERY_S = 120.0
@@ -221,15 +218,12 @@ GROUP BY o.tenant, o.memory_id
 
 async def registered_positions(pool: Pool) -> dict[int, int]:
     """The position of every registered copy that has heartbeats, by `copy_number`. RecordError."""
-    async with borrow(pool, "reading positions") as connection:
-        rows = await connection.fetch(_REGISTERED, GONE_AFTER_S)
+    rows = await fetched(pool, "reading positions", _REGISTERED, GONE_AFTER_S)
     return {copy_number(row["kind"], row["copy"]): row["position"] for row in rows}
 
 
-def copy_number(kind: str, copy: str) -> int:
-    """The number of a copy in messages between workers: its name may hold an address or a folder."""
-    return number_of(kind, copy)
-
+copy_number = number_of
+"""The number of a copy (kind, name) in messages between workers: its name may hold an address or a folder."""
 
 # A Postgres that hangs must not keep a worker from answering for longer.
 _BEFORE_SERVING_S = 3.0
@@ -304,7 +298,6 @@ class Freshness:
         """Adds the memories updated, superseded or deleted after the copies' position. RecordError."""
         applied = self._tombstones.applied_position()
         if applied != math.inf:
-            async with borrow(pool, "reading what was changed") as connection:
-                rows = await connection.fetch(_CHANGED_SINCE, int(applied))
+            rows = await fetched(pool, "reading what was changed", _CHANGED_SINCE, int(applied))
             self._tombstones.add({memory_key(row["tenant"], row["memory_id"]): row["position"] for row in rows})
         self._learnt_to = applied

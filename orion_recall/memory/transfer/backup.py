@@ -11,13 +11,12 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString, NamedTuple, cast
 
 from pydantic import TypeAdapter
 
@@ -29,9 +28,8 @@ from orion_recall.postgres.pool import Connection, close_connection, open_connec
 from orion_recall.postgres.schema import migrate, shipped_migrations
 
 _MANIFEST, _FORMAT = "manifest.json", 2
-_CHUNK = 1 << 20
 # A large table takes its time.
-_LONGEST_MS = 6 * 3600 * 1000
+_CHUNK, _LONGEST_MS = 1 << 20, 6 * 3600 * 1000
 # Those that the database computes are computed again.
 _COLUMNS = """
 SELECT attname FROM pg_attribute
@@ -39,8 +37,7 @@ WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped AND attgene
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     name: LiteralString
     order: LiteralString
     serial: LiteralString | None = None
@@ -92,10 +89,9 @@ _READ_MANIFEST = TypeAdapter(Manifest)
 
 
 async def back_up(dsn: str, target: Path, *, with_decisions: bool = False) -> Manifest:
-    """Writes the record at `dsn` into a new ZIP file.
+    """Writes one snapshot of the record at `dsn` into a new ZIP file; nothing is left when it fails.
 
-    All of it is one snapshot, taken without locks. BackupError: the target is there, or the schema is not
-    this version's; RecordError: Postgres is away. Nothing is left when it fails.
+    BackupError: the target is there, or the schema is not this version's; RecordError: Postgres is away.
     """
     if target.is_symlink() or target.exists():
         raise BackupError(f"{target} is there already: give the name of a new file, or delete it")
@@ -139,27 +135,18 @@ async def _save(connection: Connection, archive: zipfile.ZipFile, table: Table) 
     with archive.open(f"{table.name}.copy", "w", force_zip64=True) as file:
 
         async def write(data: bytes) -> None:
-            with _disk_errors():
+            try:
                 await asyncio.to_thread(file.write, data)
+            except OSError as error:
+                why = f"{error.strerror or error} ({error.filename})"
+                raise BackupError(f"the backup cannot be written: {why}") from error
 
         status = await connection.copy_from_query(query, output=write)
     return SavedTable(name=table.name, columns=columns, rows=int(status.split()[-1]))
 
 
-@contextmanager
-def _disk_errors() -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise BackupError(f"the backup cannot be written: {error.strerror or error} ({error.filename})") from error
-
-
 async def restore(dsn: str, source: Path) -> Manifest:
-    """Puts a backup into the database at `dsn`, which holds no memories yet.
-
-    The files are checked first, the rows come in one transaction. BackupError: a file is damaged, the backup is of
-    another version's schema, or the record has memories.
-    """
+    """Puts a backup into the database at `dsn`, in one transaction. BackupError: it is damaged, or does not fit."""
     manifest = await asyncio.to_thread(_checked, source)
     tables = [(_KNOWN[saved.name], saved) for saved in manifest.tables]
     await migrate(dsn)
@@ -168,7 +155,13 @@ async def restore(dsn: str, source: Path) -> Manifest:
         with translate("restoring"), zipfile.ZipFile(source) as archive:
             async with connection.transaction():
                 await connection.execute(record_sql.LOCK_OUTBOX)
-                await _refuse_filled(connection, [table for table, _ in tables])
+                for table, _ in tables:
+                    query = f"SELECT EXISTS (SELECT FROM {table.name})"  # noqa: S608 (our own name)
+                    if not table.refilled and await connection.fetchval(query):
+                        raise BackupError(
+                            f"the record is not empty ({table.name} has rows): restore into a new one, by another "
+                            "data folder (--data) or another database (ORION_POSTGRES_DSN)"
+                        )
                 for table, saved in tables:
                     await _load(connection, archive, table, saved)
     finally:
@@ -223,13 +216,3 @@ async def _load(connection: Connection, archive: zipfile.ZipFile, table: Table, 
             table.serial,
         )
     await connection.execute(f"ANALYZE {table.name}")
-
-
-async def _refuse_filled(connection: Connection, tables: Sequence[Table]) -> None:
-    for table in tables:
-        query = f"SELECT EXISTS (SELECT FROM {table.name})"  # noqa: S608 (our own name)
-        if not table.refilled and await connection.fetchval(query):
-            raise BackupError(
-                f"the record is not empty ({table.name} has rows): restore into a new one, by another data folder "
-                "(--data) or another database (ORION_POSTGRES_DSN)"
-            )

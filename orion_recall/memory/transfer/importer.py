@@ -12,11 +12,12 @@ import stat
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NoReturn, cast
+from types import MappingProxyType
+from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn, cast
 from zoneinfo import available_timezones
 
 from orion_recall.bus.bounded import is_too_deep
@@ -28,18 +29,17 @@ from orion_recall.tasks import cancel
 from orion_recall.text.normal import storable_json
 from orion_recall.text.zones import time_zone
 
-MAX_LINE_BYTES = 4 * 1024 * 1024
-MAX_BATCH_BYTES = 2 * 1024 * 1024
+MAX_LINE_BYTES, MAX_BATCH_BYTES, _KEPT_PROBLEMS = 4 * 1024 * 1024, 2 * 1024 * 1024, 100
 # A message may be a hundred levels deep, and a memory stands some way down in it.
 _MOST_LEVELS = 90
-_KEPT_PROBLEMS = 100
 _PLACE = re.compile(r"^memories\.[0-9]+\.")
 
 _TARGETS = tuple(MemoryV1.model_fields)
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at"))
 _LISTS = frozenset(("tags", "entities", "supersedes"))
 _NEEDED = ("id", "text")
-_SAMPLE_BYTES = 64 * 1024
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+_SAMPLE_BYTES, _DELIMITERS = 64 * 1024, ",;\t|"
 # Other names of fields in CSV and JSON arrays, used where the field itself is absent. JSON lines have none.
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "id": ("memory_id", "key"), "text": ("content", "body", "message"), "speaker": ("author",),
@@ -49,6 +49,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 
 Unit = Literal["line", "row", "item"]
 _Records = Iterable[tuple[int, object]]
+Store = Callable[[Sequence[Mapping[str, Any]]], Awaitable[MemoryReceiptV1]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +64,11 @@ class LineProblem:
         return f"{place}: {self.reason}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportBatch:
-    """Memories in the contract's form, each with its line."""
-
+class ImportBatch(NamedTuple):
     unit: Unit
-    memories: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    lines: list[int] = field(default_factory=list[int])
-    problems: list[LineProblem] = field(default_factory=list[LineProblem])
+    memories: list[dict[str, Any]]
+    lines: list[int]
+    problems: list[LineProblem]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,11 +116,10 @@ class ImportSummary:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportMapping:
+class ImportMapping(NamedTuple):
     """`fields` is memory field -> source field (dots go into objects); `timezone` is for naive times."""
 
-    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    fields: Mapping[str, str] = MappingProxyType({})
     timezone: tzinfo | None = None
     tenant: str | None = None
 
@@ -150,11 +147,9 @@ def read_mapping(
 
 
 def map_record(record: Mapping[str, Any], mapping: ImportMapping) -> dict[str, Any]:
-    """A memory's fields out of one line, as JSON values; nothing is lost.
+    """A memory's fields out of one line, as JSON values. Fields without a place go into metadata, if not empty.
 
-    A field that is no memory's field, or whose name another source field has taken, goes into metadata under its
-    own name; null and empty ones are left out. What has a wrong type is left for the contract to refuse.
-    ImportFileError: a naive time, and no zone was given.
+    What has a wrong type is left for the contract to refuse. ImportFileError: a naive time, and no zone was given.
     """
     rest: dict[str, Any] = dict(record)
     memory: dict[str, Any] = {}
@@ -166,7 +161,7 @@ def map_record(record: Mapping[str, Any], mapping: ImportMapping) -> dict[str, A
     memory = {
         name: _shaped(name, value, mapping)
         for name, value in memory.items()
-        if not _is_empty(value) or (name in _NEEDED and value == "")
+        if value not in _EMPTY or (name in _NEEDED and value == "")
     }
     if mapping.tenant is not None:
         memory.setdefault("tenant", mapping.tenant)
@@ -176,7 +171,7 @@ def map_record(record: Mapping[str, Any], mapping: ImportMapping) -> dict[str, A
         for name, value in rest.items():
             while name in metadata:
                 name += "_"
-            if not _is_empty(value):
+            if value not in _EMPTY:
                 metadata[name] = value
         if metadata:
             memory["metadata"] = metadata
@@ -195,19 +190,14 @@ def _taken(record: Mapping[str, Any], path: str) -> tuple[Any, dict[str, Any]]:
     return value, {**record, head: left}
 
 
-def _is_empty(value: object) -> bool:
-    return value is None or value in ("", [], {})
-
-
 def _shaped(name: str, value: Any, mapping: ImportMapping) -> Any:
     """A number where a text belongs is its text, a single tag is a list of one, and a naive time gets the zone."""
-    if name == "metadata":
-        return value
     if name in _LISTS:
         values = cast("list[Any]", value) if isinstance(value, list) else [value]
-        return [_as_text(one) for one in values if not _is_empty(one)]
+        return [_shaped("", one, mapping) for one in values if one not in _EMPTY]
     if name not in _TIMES:
-        return _as_text(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return str(value) if is_number and name != "metadata" else value
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
@@ -222,10 +212,6 @@ def _shaped(name: str, value: Any, mapping: ImportMapping) -> Any:
     return moment.replace(tzinfo=mapping.timezone).isoformat()
 
 
-def _as_text(value: Any) -> Any:
-    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
-
-
 def _with_aliases(mapping: ImportMapping, names: Sequence[str]) -> ImportMapping:
     taken = set(mapping.fields.values())
     found = {
@@ -235,7 +221,7 @@ def _with_aliases(mapping: ImportMapping, names: Sequence[str]) -> ImportMapping
         for alias in reversed(aliases)
         if alias in names and alias not in taken
     }
-    return replace(mapping, fields={**mapping.fields, **found})
+    return mapping._replace(fields={**mapping.fields, **found})
 
 
 def check_file(path: Path) -> None:
@@ -254,9 +240,8 @@ def read_batches(
 ) -> Iterator[ImportBatch]:
     """The file in batches of at most `batch_size` memories and about 2 MiB. `called` is its name in messages.
 
-    A bad line, row or item becomes a problem of its batch, and the others go on. ImportFileError: the file cannot
-    be read, is of a format that is not imported, has no column for id or text, or holds a naive time while no zone
-    was given.
+    A bad line, row or item becomes a problem of its batch, and the others go on. ImportFileError: no line can be
+    read as a memory, or one has a naive time while no zone was given.
     """
     name = called or str(path)
     check_file(path)
@@ -264,8 +249,12 @@ def read_batches(
         with path.open("rb") as file:
             unit = _unit_of(file.read(_SAMPLE_BYTES), path.suffix.lower(), mapping, name)
             file.seek(0)
-            records, mapping = _FORMATS[unit](file, mapping, name)
-            batch, size = ImportBatch(unit=unit), 0
+            records: _Records
+            if unit == "line":
+                records = _lines(file)
+            else:
+                records, mapping = (_items if unit == "item" else _rows)(file, mapping, name)
+            batch, size = ImportBatch(unit, [], [], []), 0
             for number, record in records:
                 try:
                     memory = _memory(record, mapping)
@@ -279,7 +268,7 @@ def read_batches(
                     size += len(json.dumps(memory, ensure_ascii=False))
                 if max(len(batch.memories), len(batch.problems)) >= batch_size or size >= MAX_BATCH_BYTES:
                     yield batch
-                    batch, size = ImportBatch(unit=unit), 0
+                    batch, size = ImportBatch(unit, [], [], []), 0
             if batch.memories or batch.problems:
                 yield batch
     except UnicodeDecodeError as error:
@@ -308,7 +297,7 @@ def _unit_of(sample: bytes, suffix: str, mapping: ImportMapping, called: str) ->
     if b"\x00" not in sample and first != "{":  # that is an object over several lines
         if first[0] in "[{":
             return "item" if first[0] == "[" else "line"
-        names = [name.strip().strip('"') for name in first.split(_delimiter(first))]
+        names = [name.strip().strip('"') for name in first.split(max(_DELIMITERS, key=first.count))]
         found = _with_aliases(mapping, names).fields
         if suffix in (".csv", ".tsv") or all(found.get(name, name) in names for name in _NEEDED):
             return "row"
@@ -320,26 +309,23 @@ def _unit_of(sample: bytes, suffix: str, mapping: ImportMapping, called: str) ->
     )
 
 
-def _lines(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records, ImportMapping]:
-    def records() -> Iterator[tuple[int, object]]:
-        for number in itertools.count(1):
-            part = line = file.readline(MAX_LINE_BYTES + 1)
-            if not line:
-                return
-            while len(line) > MAX_LINE_BYTES and part and not part.endswith(b"\n"):
-                part = file.readline(MAX_LINE_BYTES)  # the rest of it is passed over
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                if len(line) > MAX_LINE_BYTES:
-                    raise InvalidMessage(f"the line is longer than {MAX_LINE_BYTES} bytes")
-                if text:
-                    yield number, _read_json(text)
-            except UnicodeDecodeError as error:
-                yield number, InvalidMessage(f"not UTF-8 at byte {error.start} of the line")
-            except InvalidMessage as error:
-                yield number, error
-
-    return records(), mapping
+def _lines(file: BinaryIO) -> Iterator[tuple[int, object]]:
+    for number in itertools.count(1):
+        part = line = file.readline(MAX_LINE_BYTES + 1)
+        if not line:
+            return
+        while len(line) > MAX_LINE_BYTES and part and not part.endswith(b"\n"):
+            part = file.readline(MAX_LINE_BYTES)  # the rest of it is passed over
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            if len(line) > MAX_LINE_BYTES:
+                raise InvalidMessage(f"the line is longer than {MAX_LINE_BYTES} bytes")
+            if text:
+                yield number, _read_json(text)
+        except UnicodeDecodeError as error:
+            yield number, InvalidMessage(f"not UTF-8 at byte {error.start} of the line")
+        except InvalidMessage as error:
+            yield number, error
 
 
 def _items(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records, ImportMapping]:
@@ -355,7 +341,7 @@ def _rows(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records
     csv.field_size_limit(MAX_LINE_BYTES)
     texts = (line.decode("utf-8" if place else "utf-8-sig") for place, line in enumerate(file))
     first = next(texts)
-    rows = csv.reader(itertools.chain((first,), texts), delimiter=_delimiter(first), strict=True)
+    rows = csv.reader(itertools.chain((first,), texts), delimiter=max(_DELIMITERS, key=first.count), strict=True)
     header = [column.strip() for column in next(rows)]
     if twice := next((column for column in header if header.count(column) > 1), None):
         raise ImportFileError(f"{called}:1: the column {twice!r} is there twice")
@@ -385,11 +371,6 @@ def _rows(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records
     return records(), mapping
 
 
-_FORMATS: Mapping[Unit, Callable[[BinaryIO, ImportMapping, str], tuple[_Records, ImportMapping]]] = {
-    "line": _lines, "item": _items, "row": _rows,
-}  # fmt: skip
-
-
 def _value(target: str, cell: str) -> Any:
     if target in _LISTS and not cell.lstrip().startswith("["):
         return [part.strip() for part in cell.replace(";", ",").split(",") if part.strip()]
@@ -399,10 +380,6 @@ def _value(target: str, cell: str) -> Any:
         except (ValueError, RecursionError):
             return cell  # the contract says what is wrong with it
     return cell.strip() if target in _TIMES or target == "id" else cell
-
-
-def _delimiter(line: str) -> str:
-    return max(",;\t|", key=line.count)
 
 
 def _read_json(text: str) -> object:
@@ -437,26 +414,18 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 _READER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_each_once)
-IN_FLIGHT = 4
+_IN_FLIGHT = 4
 # A lagging copy that has not moved for so long is not waited for any longer.
-STALLED_S = 15.0
-_LOOK_EVERY_S = 0.1
+_STALLED_S, _LOOK_EVERY_S = 15.0, 0.1
 
 
-Store = Callable[[Sequence[Mapping[str, Any]]], Awaitable[MemoryReceiptV1]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waited:
-    """Result of a wait for the copies: those that are `lagging`, before the position.
-
-    `gone` are lagging copies without heartbeats, and `missing` the kinds without any copy that has heartbeats.
-    """
+class Waited(NamedTuple):
+    """Copies before the position: `lagging`, `gone` (without heartbeats), and kinds of which no copy has any."""
 
     position: int
-    lagging: tuple[CopyPosition, ...] = ()
-    gone: tuple[CopyPosition, ...] = ()
-    missing: tuple[str, ...] = ()
+    lagging: tuple[CopyPosition, ...]
+    gone: tuple[CopyPosition, ...]
+    missing: tuple[str, ...]
 
     @property
     def caught_up(self) -> bool:
@@ -474,15 +443,18 @@ async def import_file(
 ) -> ImportSummary:
     """Stores every memory of a file by a client's `store`; done when all of it is acknowledged.
 
-    `advanced` is called after each batch.
-
     Batches travel side by side: of two lines with one id and other content, either may be the one that is kept.
-    ImportFileError: the file cannot be read. ReplyTimeout, BusUnavailable, ClientError (the worker stores
-    nothing): run it again; what is stored already is unchanged.
+    ImportFileError: the file cannot be read. ReplyTimeout, BusUnavailable, ClientError: run it again.
     """
     summary = ImportSummary(file=called or str(path))
     batches = read_batches(path, mapping or ImportMapping(), batch_size=batch_size, called=called)
     in_flight: deque[tuple[ImportBatch, asyncio.Task[MemoryReceiptV1 | None]]] = deque()
+
+    async def stored(batch: ImportBatch) -> MemoryReceiptV1 | None:
+        receipt = await store(batch.memories) if batch.memories else None
+        if receipt is not None and receipt.error is not None:
+            raise ClientError(f"the lines up to {batch.lines[-1]} were not stored: {receipt.error.message}")
+        return receipt
 
     async def settle(left: int) -> None:
         while len(in_flight) > left:
@@ -494,35 +466,22 @@ async def import_file(
     try:
         # Reading and checking a batch takes a while: not on the loop.
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            await settle(IN_FLIGHT - 1)
-            in_flight.append((batch, asyncio.create_task(_store(store, batch))))
+            await settle(_IN_FLIGHT - 1)
+            in_flight.append((batch, asyncio.create_task(stored(batch))))
         await settle(0)
     finally:
         await cancel(*(storing for _, storing in in_flight))
     return summary
 
 
-async def _store(store: Store, batch: ImportBatch) -> MemoryReceiptV1 | None:
-    if not batch.memories:
-        return None
-    receipt = await store(batch.memories)
-    if receipt.error is not None:
-        raise ClientError(f"the lines up to {batch.lines[-1]} were not stored: {receipt.error.message}")
-    return receipt
-
-
 async def wait_for_copies(
     positions: Callable[[], Awaitable[list[CopyPosition]]],
     position: int,
     *,
-    stalled_s: float = STALLED_S,
+    stalled_s: float = _STALLED_S,
     advanced: Callable[[Sequence[CopyPosition]], None] = lambda copies: None,
 ) -> Waited:
-    """Waits until every copy with heartbeats, at least one index and one graph, is at `position`.
-
-    `positions` are the copies', from the record. Ends when all is there, or nothing has moved for `stalled_s`.
-    RecordError: Postgres is away.
-    """
+    """Waits until every copy with heartbeats, at least one index and one graph, is at `position`, or none moves."""
     last: dict[tuple[str, str], int] = {}
     moved_at = time.monotonic()
     while True:

@@ -14,6 +14,7 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record.aliases import Aliases, NameKey
 from orion_recall.memory.record.compose import as_message, compose, content_hash
 from orion_recall.memory.record.reader import conditions
+from orion_recall.memory.record.successions import stated_by_extractor
 from orion_recall.text.normal import one_line, storable
 from orion_recall.values import Memory, MergedName, Statement
 
@@ -96,3 +97,49 @@ def test_what_is_said_never_becomes_sql():
     condition, values = conditions(nasty, MemoryWhereV1.model_validate({"speaker": nasty, "tags": [nasty]}))
     assert "DROP" not in condition
     assert values == [nasty, nasty, [nasty]]
+
+
+def stating(name: str, *edges: tuple[str, str, str], by: str = "llm") -> Memory:
+    statements = tuple(Statement(subject=one, relation=relation, object=other) for one, relation, other in edges)
+    return Memory(
+        tenant="t",
+        id=name,
+        text="-",
+        kind="world",
+        text_hash="-",
+        content_hash="-",
+        statements=statements,
+        extracted_by=by,
+    )
+
+
+OSLO = ("Ida", "lives in", "Oslo")
+BERGEN = ("Ida", "moved to", "Bergen")
+
+
+def test_another_object_of_a_one_valued_relation_is_a_succession_with_its_evidence():
+    verdict = stated_by_extractor(stating("old", OSLO), stating("new", BERGEN))
+    assert verdict is not None
+    assert (verdict.probability, verdict.reason, verdict.evidence) == (1.0, "by_extractor", ("old", "new"))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        (OSLO, ("Ada", "lives in", "Bergen")),
+        (OSLO, ("ida", "lives in", "OSLO")),
+        (OSLO, ("Ida", "lives in", "Oslo, Norway")),
+        (OSLO, ("Ida", "visited", "Bergen")),
+        (OSLO, ("Ida", "works at", "Bergen")),
+        (("door code in Oslo", "is", "4471"), ("door code in Bergen", "is", "9052")),
+        (("Ida", "knows", "Bo"), ("Ida", "knows", "Cy")),
+        (("v1.1", "fixes", "search"), ("v1.2", "replaces", "search")),
+    ],
+)
+def test_anything_else_is_none(older: tuple[str, str, str], newer: tuple[str, str, str]):
+    assert stated_by_extractor(stating("old", older), stating("new", newer)) is None
+
+
+@pytest.mark.parametrize(("one", "other"), [("light", "llm"), ("llm", "light"), ("spacy", "spacy")])
+def test_statements_read_by_rules_do_not_count(one: str, other: str):
+    assert stated_by_extractor(stating("old", OSLO, by=one), stating("new", BERGEN, by=other)) is None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
@@ -16,6 +17,7 @@ from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import ErrorInfo, MemoryV1, MemoryVerdictV1, RecallReceiptV1
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
 from orion_recall.memory.intake import handlers
+from orion_recall.memory.intake.background import AccessCounts
 from orion_recall.memory.intake.consumers import MessageWorker
 from orion_recall.memory.intake.handlers import Handler, compose_all, read_patch
 from orion_recall.memory.record.compose import Patch, compose
@@ -203,16 +205,6 @@ def served_tenants() -> Settings:
     return Settings.read(tenants=("acme", "beta"), default_tenant="acme")
 
 
-def test_each_memory_is_judged_alone_and_in_order(served_tenants: Settings) -> None:
-    given = {"id": "a", "text": "x"}, {"id": "b", "text": 7}, {"text": "y"}
-    first, second, third = compose_all(given, served_tenants)
-    assert isinstance(first, Memory) and first.tenant == "acme"
-    assert isinstance(second, MemoryVerdictV1) and isinstance(third, MemoryVerdictV1)
-    assert (second.id, second.status, third.id, third.status) == ("b", "rejected", None, "rejected")
-    assert "memories.1.text" in str(second.reason)
-    assert "memories.2.id" in str(third.reason)
-
-
 def test_what_is_not_to_be_stored_is_redacted_before_it_is_composed(served_tenants: Settings) -> None:
     told = {
         "id": "ana@example.org",
@@ -249,3 +241,48 @@ def test_a_memory_that_cannot_be_read_costs_no_other(
     assert isinstance(first, Memory) and isinstance(third, Memory) and isinstance(second, MemoryVerdictV1)
     assert "memories.1: it could not be read (StopIteration)" in str(second.reason)
     assert "composed" in caplog.text and "secret" not in caplog.text
+
+
+class Touched:
+    """A record that notes what it was told, or is away."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, list[str]]] = []
+        self.away = False
+
+    async def touch(self, tenant: str, ids: Sequence[str]) -> None:
+        if self.away:
+            raise RecordError("Postgres is away")
+        self.told.append((tenant, list(ids)))
+
+
+@pytest.fixture
+def record() -> Touched:
+    return Touched()
+
+
+@pytest.fixture
+def counts(record: Touched) -> AccessCounts:
+    return AccessCounts(cast("Any", record))
+
+
+async def test_the_first_fifty_ids_of_a_reply_are_counted(record: Touched, counts: AccessCounts) -> None:
+    ids = [f"m{place}" for place in range(60)]
+    counts.note("acme", ids)
+    counts.note("acme", ["m1"])
+    counts.note("other", ["m1"])
+    assert record.told == [], "a reply does not wait for it"
+    await counts.flush()
+    assert record.told == [("acme", [*ids[:50], "m1"]), ("other", ["m1"])]
+    await counts.flush()
+    assert len(record.told) == 2, "each is written once"
+
+
+async def test_what_cannot_be_written_is_dropped(record: Touched, counts: AccessCounts) -> None:
+    record.away = True
+    counts.note("acme", ["m1"])
+    await counts.flush()
+    record.away = False
+    counts.note("acme", ["m2"])
+    await counts.flush()
+    assert record.told == [("acme", ["m2"])]

@@ -1,7 +1,7 @@
 """From a stored memory to an answer with its path: the flows of the graph-first pipeline, on real engines.
 
 Store -> edges, update -> extracted anew, delete -> pruned, remember -> walks with a path as evidence, picture.
-The record's part of each is tested in `tests/integration/test_memory_journey.py`, merges and rebuilds beside it.
+The record's part of each is tested in `tests/integration/test_memory_record.py`, merges and rebuilds beside it.
 """
 
 from __future__ import annotations

@@ -58,6 +58,7 @@ def test_the_setting_names_what_differs_and_the_rest_is_as_shipped():
     assert keyword_weights_of("k1=1.2, b=0.5") == KeywordWeights(k1=1.2, b=0.5, length=32.0)
     assert keyword_weights_of("") == SHIPPED
     assert keyword_weights_of(SHIPPED) is SHIPPED
+    assert (SHIPPED.name, KeywordWeights(k1=1.2).name) == ("", "k1=1.2,b=0.75,length=32")
     assert Settings.read(keyword_weights="k1=2").keyword_weights.k1 == 2.0
 
 
@@ -67,11 +68,6 @@ def test_the_setting_names_what_differs_and_the_rest_is_as_shipped():
 def test_what_makes_no_sense_is_refused(text: str):
     with pytest.raises(SettingsError, match="ORION_KEYWORD_WEIGHTS"):
         Settings.read(keyword_weights=text)
-
-
-def test_the_shipped_weights_have_no_name():
-    assert (SHIPPED.name, KeywordWeights(k1=1.5, b=0.75).name) == ("", "")
-    assert KeywordWeights(k1=1.2).name == "k1=1.2,b=0.75,length=32"
 
 
 JSON = st.recursive(
