@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,13 +15,6 @@ from orion_recall.postgres.pool import Pool, open_pool
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="test", max_size=4)
-    yield opened
-    await opened.close()
 
 
 async def decide(

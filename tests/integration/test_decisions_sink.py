@@ -13,9 +13,9 @@ from decision_samples import decision, envelope, publish
 from redis.asyncio import Redis
 
 from orion_recall.bus.connect import connect
-from orion_recall.decisions.sink import DecisionSink, DecisionStream
+from orion_recall.decisions.sink import DecisionSink
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
 from orion_recall.settings import DECISIONS_GROUP, Settings
 
 
@@ -24,13 +24,6 @@ async def redis(engines: EmbeddedEngines) -> AsyncGenerator[Redis]:
     client = connect(engines.redis_url)
     yield client
     await client.aclose()
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="sink", max_size=2)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -362,13 +355,13 @@ async def test_entries_younger_than_the_settings_keep_stay_on_the_bus(
 
 
 async def test_decisions_that_cannot_be_persisted_are_kept_up_to_a_number_of_bytes(
-    redis: Redis, settings: Settings
+    redis: Redis, pool: Pool, settings: Settings
 ) -> None:
-    changed = settings.changed(dead_letters_bytes=1 << 20)
-    stream = DecisionStream(redis, redis, changed, consumer="sink-1", stop=asyncio.Event())
+    sink = DecisionSink(redis, pool, settings.changed(dead_letters_bytes=1 << 20))
+    dead = f"{settings.decision_stream}:dead"
     for number in range(30):
-        assert await stream.set_aside(f"{number}-0", b"x" * 100_000, "refused")
-    kept = [fields[b"entry_id"] for _, fields in await _entries(redis, stream.dead_name)]
+        assert await sink.set_aside(f"{number}-0", b"x" * 100_000, "refused")
+    kept = [fields[b"entry_id"] for _, fields in await _entries(redis, dead)]
     assert 5 <= len(kept) <= 10
     assert kept == [b"%d-0" % number for number in range(30 - len(kept), 30)]
-    await redis.delete(stream.dead_name)
+    await redis.delete(dead)

@@ -31,7 +31,7 @@ from orion_recall.cli.output import (
 )
 from orion_recall.cli.signals import interrupted_once
 from orion_recall.contracts import RecallDecisionV1
-from orion_recall.decisions.log import SQL_MOST_BYTES, DecisionLog, Latest, SqlResult
+from orion_recall.decisions.log import SQL_MOST_BYTES, DecisionLog, SqlResult
 from orion_recall.decisions.memories import SelectedTexts, selected_texts
 from orion_recall.decisions.retention import Deleted, count_older, purge_older
 from orion_recall.errors import SettingsError
@@ -217,24 +217,24 @@ def list_decisions(
         raise SettingsError(f"--outcome: {outcome!r} is none of {', '.join(OUTCOMES)}")
     after = moment("--since", since)
 
-    async def latest(settings: Settings) -> Latest:
+    async def latest(settings: Settings) -> tuple[list[RecallDecisionV1], int]:
         async with open_postgres(settings) as pool:
             return await DecisionLog(pool).latest(limit, outcome=outcome, profile=profile, since=after)
 
-    found = asyncio.run(latest(find(data)))
+    decisions, left_out = asyncio.run(latest(find(data)))
     rows = [
         (f"{one.created_at:%Y-%m-%d %H:%M}", one.id[:_ID_CHARS], one.profile, one.outcome, round(one.latency_ms, 1),
          len(one.selected_ids), one.query[:_QUERY_CHARS])
-        for one in found.decisions
+        for one in decisions
     ]  # fmt: skip
-    of_others = f"{counted(found.left_out, 'decision')} left out: another version's, which this one cannot read"
+    of_others = f"{counted(left_out, 'decision')} left out: another version's, which this one cannot read"
     listed(
-        {"decisions": [one.model_dump(mode="json") for one in found.decisions], "left_out": found.left_out},
+        {"decisions": [one.model_dump(mode="json") for one in decisions], "left_out": left_out},
         ("at (UTC)", "id", "profile", "outcome", "ms", "kept", "query"),
         rows,
         as_json=as_json,
         nothing="there is no such decision",
-        remarks=[of_others if found.left_out else None],
+        remarks=[of_others if left_out else None],
     )
 
 

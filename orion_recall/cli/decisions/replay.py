@@ -18,7 +18,7 @@ from orion_recall.cli.options import MOMENT_HELP, moment
 from orion_recall.cli.output import JsonFlag, NotFound, console, counted, note, print_error, print_json, table
 from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.cli.signals import interrupted_once
-from orion_recall.decisions.comparison import Compared, Trial, compared_trials
+from orion_recall.decisions.comparison import Compared, compared_trials
 from orion_recall.errors import OrionError, SettingsError
 from orion_recall.evaluation.replay.report import (
     CANNOT_JUDGE,
@@ -177,7 +177,7 @@ def _remarks(run: ReplayRun, summary: Summary) -> list[str]:
     remarks += [f"{count} times no answer of {source}" for source, count in run.silent.items()]
     remarks += [f"{count} with another answer than the log: {why}" for why, count in summary.why.items()]
     if asked:
-        identical = summary.drift.means["identical"].mean.mean
+        identical = summary.drift.means["identical"][0].mean
         if identical < _TRUSTED:
             remarks.append(f"the logged profile gives the logged answer for {identical:.0%} only: see why first")
         remarks.append(CHANGED_IS_NOT_WORSE)
@@ -203,18 +203,20 @@ def compare_profiles(
     """
     after = moment("--since", since)
 
-    async def compare(settings: Settings) -> list[Trial]:
+    async def compare(settings: Settings) -> list[tuple[str, str, str, Compared]]:
         async with open_postgres(settings) as pool:
             return await compared_trials(pool, profile=profile, since=after, k=k)
 
     found = asyncio.run(compare(find(data)))
     if as_json:
-        names = ("kind", "profile", "tried_profile")
-        trials = [{name: getattr(one, name) for name in names} | compared_json(one.compared) for one in found]
+        trials = [
+            {"kind": kind, "profile": answering, "tried_profile": tried} | compared_json(both)
+            for kind, answering, tried, both in found
+        ]
         print_json({"k": k, "trials": trials})
         return
-    for one in found:
-        show_compared(one.compared, f"{one.tried_profile} as a {one.kind} of {one.profile}")
+    for kind, answering, tried, both in found:
+        show_compared(both, f"{tried} as a {kind} of {answering}")
     note(CHANGED_IS_NOT_WORSE if found else "no query was answered under a shadow or beside a canary")
 
 
@@ -235,6 +237,6 @@ def show_compared(between: Compared, title: str) -> None:
     out.print(table(("", "before", "after", "difference", "95% interval"), rows, title=title))
     if between.means:
         alike = [
-            (name, f"{one.mean.mean:.4f}", interval(one.mean), one.queries) for name, one in between.means.items()
+            (name, f"{mean.mean:.4f}", interval(mean), queries) for name, (mean, queries) in between.means.items()
         ]
         out.print(table(("both", "mean", "95% interval", "queries"), alike))

@@ -204,7 +204,7 @@ def _check(between: Compared, one: Threshold, *, strict: bool) -> Check:
         base, after = between.p50_ms if one.measure == "p50_ms" else between.p95_ms
         found = after - base
     elif (mean := between.means.get(one.measure)) is not None:
-        found, queries = near(mean.mean), mean.queries
+        found, queries = near(mean[0]), mean[1]
     else:
         return Check(threshold=one, found=None, queries=0, passed=None, words="no query has it")
     if one.kind == "under":
@@ -259,7 +259,7 @@ def compared_json(between: Compared) -> dict[str, Any]:
     return {
         "queries": between.queries,
         "answers": {"before": between.answers[0], "after": between.answers[1]},
-        "means": {name: asdict(one.mean) | {"queries": one.queries} for name, one in between.means.items()},
+        "means": {name: asdict(mean) | {"queries": queries} for name, (mean, queries) in between.means.items()},
         "levels": {name: asdict(one) for name, one in between.levels.items()},
         "p50_ms": {"before": between.p50_ms[0], "after": between.p50_ms[1]},
         "p95_ms": {"before": between.p95_ms[0], "after": between.p95_ms[1]},
