@@ -52,9 +52,8 @@ class Mean:
 def means_of(values: Values, *, resamples: int = 2000, seed: int = 0) -> list[Mean]:
     """The mean of each column of (queries, measures) with its interval."""
     low, high = bootstrap_interval(values, resamples=resamples, seed=seed)
-    return [
-        Mean(mean=mean, low=a, high=b) for mean, a, b in np.stack([values.mean(axis=0), low, high], axis=1).tolist()
-    ]
+    columns = zip(values.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)
+    return [Mean(mean=mean, low=least, high=most) for mean, least, most in columns]
 
 
 def _mean_of(values: Sequence[float]) -> Mean:
@@ -192,7 +191,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Both sides compared: `means` of how alike the answers are, each over so many queries, `levels` of each side."""
+    """Both sides: `means` of how alike the answers are, each over so many queries, and `levels` of each side."""
 
     queries: int
     answers: tuple[int, int]

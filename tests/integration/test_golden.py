@@ -58,7 +58,7 @@ class Answers:
 
     def recall(self, depth: int, category: str | None = None) -> float:
         values = self.measured.values[:, self.measured.measures.index(f"recall@{depth}")]
-        rows = slice(None) if category is None else self.measured.rows_of(category)
+        rows = slice(None) if category is None else [query.category == category for query in self.measured.queries]
         return float(values[rows].mean())
 
 
