@@ -29,9 +29,9 @@ from serving import caught_up
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
-from orion_recall.decisions.retention import Retention
-from orion_recall.memory.intake.background import RequestRetention
-from orion_recall.postgres.periods import Periods
+from orion_recall.decisions.retention import OLD_DECISIONS
+from orion_recall.memory.intake.background import OLD_REQUESTS
+from orion_recall.postgres.periods import Periods, Retention
 from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -191,7 +191,7 @@ async def test_a_worker_may_delete_what_was_kept_long_enough(deployed: Deployed)
             "VALUES ('default', 'k-old', 'hash', '{}', now() - interval '40 days')"
         )
         pool = await open_pool(role_dsn(deployed.superuser_dsn, "orion_worker"), name="test", max_size=2)
-        loops = (Retention(pool, Periods(days=30)), RequestRetention(pool))
+        loops = [Retention(pool, Periods(days=30), rows) for rows in (OLD_DECISIONS, OLD_REQUESTS)]
         running = [asyncio.create_task(loop.run()) for loop in loops]
 
         async def gone() -> bool:

@@ -100,7 +100,7 @@ def replay_decisions(
         print_error(type(error).__name__, str(error), as_json=as_json)
         return CANNOT_JUDGE
     if not run.queries and gate is None:
-        raise NotFound(why_none(run.chosen, choice))
+        raise NotFound(why_none(run, choice))
     summary = summed_up(run, k=k)
     verdict = gate.verdict(run, summary, plan) if gate is not None else None
     try:
@@ -168,10 +168,10 @@ def _show(
 
 
 def _remarks(run: ReplayRun, summary: Summary) -> list[str]:
-    asked, matching = len(run.queries), run.chosen.matching
+    asked, matching = len(run.queries), run.matching
     remarks = [f"{counted(asked, 'query', 'queries')} asked again, of {matching} in the log"]
-    remarks += [f"{count} set apart: {why}" for why, count in run.chosen.apart.items()]
-    remarks += [f"{count} not to be asked again: {why}" for why, count in run.chosen.not_replayable.items()]
+    remarks += [f"{count} set apart: {why}" for why, count in run.apart.items()]
+    remarks += [f"{count} not to be asked again: {why}" for why, count in run.not_replayable.items()]
     if summary.erased:
         remarks.append(f"{summary.erased} had memories that are erased since, or of another store")
     remarks += [f"{count} times no answer of {source}" for source, count in run.silent.items()]

@@ -163,7 +163,7 @@ class Gate:
         if run.silent:
             return Verdict(cannot_judge=f"sources did not answer: {'; '.join(sorted(run.silent))}")
         if found.queries < self.least_queries:
-            why = "" if run.queries else f": {why_none(run.chosen, plan.choice)}"
+            why = "" if run.queries else f": {why_none(run, plan.choice)}"
             return Verdict(cannot_judge=f"{found.queries} queries, and {self.least_queries} are wanted{why}")
         checks = tuple(_check(found, one, strict=self.strict) for one in self.thresholds)
         without = [check.threshold.measure for check in checks if check.found is None]
@@ -232,9 +232,9 @@ def as_json(
         "sample": choice.sample,
         "seed": choice.seed,
         "queries": len(run.queries),
-        "matching": run.chosen.matching,
-        "apart": dict(run.chosen.apart),
-        "not_replayable": dict(run.chosen.not_replayable),
+        "matching": run.matching,
+        "apart": dict(run.apart),
+        "not_replayable": dict(run.not_replayable),
         "with_erased_memories": summary.erased,
         "silent_sources": dict(run.silent),
         "seconds": round(run.seconds, 2),

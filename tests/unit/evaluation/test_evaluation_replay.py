@@ -17,7 +17,6 @@ from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.report import CANNOT_JUDGE, FAILED, PASSED, Gate, Summary, as_json, summed_up
 from orion_recall.evaluation.replay.run import (
     Choice,
-    Chosen,
     LoggedQuery,
     Replayed,
     ReplayPlan,
@@ -58,7 +57,7 @@ def replayed(
 
 
 def summary_of(*queries: Replayed) -> tuple[ReplayRun, Summary]:
-    run = ReplayRun(chosen=Chosen(matching=len(queries)), queries=list(queries))
+    run = ReplayRun(matching=len(queries), queries=list(queries))
     return run, summed_up(run, k=2)
 
 
