@@ -25,7 +25,7 @@ from deploy_servers import (
     session,
 )
 from executor import Executor, command, until
-from serving import caught_up
+from serving import caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
@@ -84,13 +84,8 @@ async def deployed() -> AsyncGenerator[Deployed]:
                 decisions_keep_s=0,
                 decision_channels=DECISION_CHANNELS,
             )
-            async with Service.start(settings) as service:
-                ready = asyncio.Event()
-                serving = asyncio.create_task(service.serve(ready))
-                await ready.wait()
+            async with started(settings) as service:
                 yield Deployed(service=service, bus=bus, superuser_dsn=dsn)
-                service.stop()
-                await serving
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

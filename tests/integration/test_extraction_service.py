@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
 from executor import until
 from redis.asyncio import Redis
-from serving import caught_up
+from serving import caught_up, started
 from typer.testing import CliRunner
 
 from orion_recall.cli.memory.app import app
@@ -20,7 +19,6 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import SettingsError
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Pool
-from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.model_servers import ModelServer, chat_server
 from tests.stand_ins.patient_profiles import patient_profiles
@@ -32,20 +30,6 @@ KEY = "k-" + "5" * 8
 async def chat() -> AsyncGenerator[ModelServer]:
     async with chat_server(KEY) as started:
         yield started
-
-
-@asynccontextmanager
-async def worker(settings: Settings) -> AsyncGenerator[Service]:
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        try:
-            await ready.wait()
-            yield service
-        finally:
-            service.stop()
-            async with asyncio.timeout(30):
-                await serving
 
 
 @pytest.mark.slow
@@ -66,7 +50,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         deadline_ms=20_000, profiles_dir=patient_profiles(tmp_path),
     )  # fmt: skip
     chat.behave("hang")
-    async with worker(settings) as service, RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
+    async with started(settings) as service, RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
         receipt = await client.store(
             [
                 {"id": "a", "text": "How is Mira?", "speaker": "Bo", "session_id": "s", "occurred_at": 1772366400},
@@ -87,7 +71,7 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
 
     # It was stopped with both in flight; the next one has a server that answers.
     chat.behave()
-    async with worker(settings) as service:
+    async with started(settings) as service:
 
         async def both() -> bool:
             return await pool.fetchval("SELECT count(*) FROM memories WHERE extracted_by = 'llm'") == 2

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from serving import filled_stores
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1, read_message
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
+from orion_recall.evaluation.run_stores import changes, fill, index_and_graph
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.settings import Settings
+from orion_recall.serving.backends import Opened
 
 BEGAN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 PROFILES = ("reflect.v1", "assist.light.v1", "deep.graph.v1")
@@ -80,9 +78,8 @@ class Store:
 
 @pytest.fixture(scope="module")
 async def store() -> AsyncGenerator[Store]:
-    with tempfile.TemporaryDirectory(prefix="orion-first-", dir="/tmp") as folder:
-        async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
-            yield Store(stores)
+    async with filled_stores([]) as stores:
+        yield Store(stores)
 
 
 def days(*texts: str) -> list[MemoryV1]:

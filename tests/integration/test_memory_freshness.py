@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import caught_up
+from serving import caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
@@ -108,7 +107,7 @@ async def test_a_worker_that_comes_back_with_old_copies_learns_first_what_is_gon
 ) -> None:
     """From the record; and from the bus while Postgres is away."""
     async with RecallClient.connect(service_engines.redis_url, prefix=settings.prefix) as client:
-        async with Service.start(settings) as service, _serving(service):
+        async with started(settings) as service:
             await stored(client, service, "default")
             gate = Gate(service, monkeypatch)
             receipt = await client.delete(["m-1"])
@@ -123,7 +122,7 @@ async def test_a_worker_that_comes_back_with_old_copies_learns_first_what_is_gon
 
 
 async def _shows_nothing(client: RecallClient, settings: Settings) -> None:
-    async with Service.start(settings) as service, _serving(service):
+    async with started(settings):
         for name, reply in (await asked(client, "default")).items():
             assert reply.bundle.items == [], (name, settings.instance)
 
@@ -131,13 +130,3 @@ async def _shows_nothing(client: RecallClient, settings: Settings) -> None:
 async def _never(*_: Any) -> list[Change]:
     await asyncio.Event().wait()
     return []
-
-
-@asynccontextmanager
-async def _serving(service: Service) -> AsyncGenerator[None]:
-    ready = asyncio.Event()
-    task = asyncio.create_task(service.serve(ready))
-    await ready.wait()
-    yield
-    service.stop()
-    await task
