@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
-from decision_samples import decision, envelope
+from decision_samples import INSERT, decision, envelope
 from deploy_servers import guarded_postgres, role_dsn, role_passwords, run_program, run_psql, session
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions import log as decision_log
 from orion_recall.decisions.log import DecisionLog, let_analysts_in
 from orion_recall.decisions.retention import Deleted, purge_older
-from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record

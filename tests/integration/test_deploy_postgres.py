@@ -7,13 +7,12 @@ from uuid import UUID, uuid4
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
-from decision_samples import CASCADE, decision, envelope
+from decision_samples import CASCADE, INSERT, decision, envelope
 from deploy_servers import guarded_postgres, password, role_dsn, role_passwords, run_program, run_psql, session
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.memories import Judged, judgements
-from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
 from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import compose

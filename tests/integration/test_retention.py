@@ -7,7 +7,6 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -56,8 +55,10 @@ async def gone(pool: Pool, expected: int, table: str = "recall_decisions") -> No
 
 
 @asynccontextmanager
-async def running(pool: Pool, periods: Periods, old: OldRows, **how: Any) -> AsyncGenerator[Retention]:
-    retention = Retention(pool, periods, old, **{"every_s": 0.05, "pause_s": 0.01} | how)
+async def running(
+    pool: Pool, periods: Periods, old: OldRows, *, batch_rows: int = 1000
+) -> AsyncGenerator[Retention]:
+    retention = Retention(pool, periods, old, every_s=0.05, batch_rows=batch_rows, pause_s=0.01)
     task = asyncio.create_task(retention.run())
     yield retention
     assert not task.done()
@@ -120,7 +121,7 @@ async def test_a_worker_waits_for_a_postgres_that_is_away_and_a_purge_says_so() 
     try:
         with pytest.raises(RecordError, match="cannot be reached"):
             await purge_older(pool, NOW)
-        async with running(pool, Periods(days=1), OLD_DECISIONS, every_s=0.01):
+        async with running(pool, Periods(days=1), OLD_DECISIONS):
             await asyncio.sleep(0.2)
     finally:
         await pool.close()
