@@ -34,7 +34,7 @@ from orion_recall.evaluation.run_stores import (
     index_and_graph,
     private_settings,
 )
-from orion_recall.evaluation.vectors import CachedEmbedder, cached
+from orion_recall.evaluation.vectors import CachedEmbedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
@@ -136,7 +136,7 @@ async def trials(
     def around(embedder: Embedder) -> Embedder:
         if plan.cache is None:
             return embedder
-        embedders.append(cached(embedder, plan.cache))
+        embedders.append(CachedEmbedder(embedder, plan.cache))
         return embedders[0]
 
     with tempfile.TemporaryDirectory(prefix="orion-eval-") as folder, plan.cache or contextlib.nullcontext():

@@ -11,10 +11,10 @@ from serving import filled_stores
 from orion_recall.contracts import MemoryV1, RecallQueryV1, read_message
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.serving.backends import Opened
+from tests.stand_ins.patient_profiles import patient
 
 pytestmark = pytest.mark.slow
 
@@ -99,8 +99,8 @@ async def opened() -> AsyncGenerator[Opened]:
 
 
 def shipped(name: str, **time: float) -> Profile:
-    profile = loaded_profiles(None)[name].profile
-    return profile.model_copy(update={"source_timeout_ms": 60_000, "time": profile.time.model_copy(update=time)})
+    profile = patient(name)
+    return profile.model_copy(update={"time": profile.time.model_copy(update=time)})
 
 
 async def ask(opened: Opened, text: str, used: Profile, tenant: str, **options: object) -> Recalled:

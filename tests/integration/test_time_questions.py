@@ -12,13 +12,13 @@ from serving import filled_stores
 from orion_recall.contracts import RecallQueryV1, read_message
 from orion_recall.evaluation.dataset import read_memories, read_queries
 from orion_recall.profile import Profile
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.intervals import overlap
 from orion_recall.serving.backends import Opened
 from orion_recall.values import Interval
 from orion_recall.when.times import times
+from tests.stand_ins.patient_profiles import patient
 
 DATA = Path(__file__).parents[1] / "data" / "times"
 QUESTIONS = read_queries(DATA / "queries.jsonl")
@@ -33,8 +33,8 @@ async def opened() -> AsyncGenerator[Opened]:
 
 
 def profile(name: str = "reflect.v1", **time: object) -> Profile:
-    shipped = loaded_profiles(None)[name].profile
-    return shipped.model_copy(update={"time": shipped.time.model_copy(update=time), "source_timeout_ms": 60_000})
+    shipped = patient(name)
+    return shipped.model_copy(update={"time": shipped.time.model_copy(update=time)})
 
 
 async def ask(opened: Opened, text: str, used: Profile, as_of: str = AS_OF, **options: object) -> Recalled:

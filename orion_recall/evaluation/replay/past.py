@@ -22,7 +22,7 @@ from typing import Any, LiteralString
 from orion_recall.decisions.log import with_advice
 from orion_recall.errors import QueryNotTaken, RecordError, SettingsError, SourceError
 from orion_recall.evaluation.run_stores import Progress, index_and_graph, private_settings
-from orion_recall.evaluation.vectors import VectorCache, cached
+from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache
 from orion_recall.interfaces import Projection, Source
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import as_changes
@@ -315,7 +315,7 @@ async def past_stores(
     private = private_settings(settings, folder).changed(postgres_dsn=None)
 
     def around(embedder: Embedder) -> Embedder:
-        return embedder if cache is None else cached(embedder, cache)
+        return embedder if cache is None else CachedEmbedder(embedder, cache)
 
     async with contextlib.AsyncExitStack() as stack:
         past = await stack.enter_async_context(PastRecord.open(dsn, tenants))

@@ -67,7 +67,7 @@ def summed_up(run: ReplayRun, *, k: int) -> Summary:
     drift = [_compared_query(one, one.logged.answer, one.control, k) for one in run.queries]
     tried = [_compared_query(one, one.control, one.tried, k) for one in run.queries if one.tried is not None]
     shown = tried or drift
-    changed = [one for one in shown if one.pair.gained or one.pair.lost or not _is_in_order(one.pair)]
+    changed = [one for one in shown if not one.pair.likeness(k)["identical"]]
     return Summary(
         drift=compared([one.pair for one in drift], k),
         tried=compared([one.pair for one in tried], k) if tried else None,
@@ -81,10 +81,6 @@ def summed_up(run: ReplayRun, *, k: int) -> Summary:
 def _compared_query(one: Replayed, before: Answer, after: Answer, k: int) -> ComparedQuery:
     pair = Pair(before=before, after=after, judged=one.logged.judged)
     return ComparedQuery(replayed=one, pair=pair, overlap=pair.likeness(k)[f"overlap@{k}"])
-
-
-def _is_in_order(pair: Pair) -> bool:
-    return pair.before is not None and pair.after is not None and pair.before.ids == pair.after.ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +145,9 @@ class Gate:
 
         SettingsError for what is no threshold, or is measured at another depth than `k`.
         """
-        wanted = (*_thresholds(under, "under"), *_thresholds(over, "over"))
+        given: tuple[tuple[Kind, str | None], ...] = (("under", under), ("over", over))
+        parts = [(part.strip(), kind) for kind, text in given for part in (text or "").split(",")]
+        wanted = tuple(_threshold(part, kind) for part, kind in parts if part)
         for one in wanted:
             if one.measure.startswith("overlap@") and one.measure != f"overlap@{k}":
                 raise SettingsError(f"--fail-under: {one.measure} is measured with --k {one.measure[8:]}, not {k}")
@@ -169,10 +167,6 @@ class Gate:
         without = [check.threshold.measure for check in checks if check.found is None]
         why_not = f"no query has the measure {', '.join(without)}" if without else None
         return Verdict(checks=checks, cannot_judge=why_not)
-
-
-def _thresholds(text: str | None, kind: Kind) -> list[Threshold]:
-    return [_threshold(part.strip(), kind) for part in (text or "").split(",") if part.strip()]
 
 
 def _threshold(part: str, kind: Kind) -> Threshold:
@@ -268,19 +262,17 @@ def compared_json(between: Compared) -> dict[str, Any]:
 
 def _changed_json(one: ComparedQuery, *, redact: bool) -> dict[str, Any]:
     logged, judged = one.replayed.logged, one.replayed.logged.judged
-    has_judgements = bool(judged.used or judged.wrong)
-    found: dict[str, Any] = {
+    return {
         "decision_id": logged.id,
         "at": logged.began.isoformat(),
         "tenant": logged.tenant,
         "profile": logged.profile,
         "class": logged.query_class,
-        "query": logged.query.fragment,
+        **({} if redact else {"query": logged.query.fragment}),
         "overlap": round(one.overlap, 4),
         "gained": list(one.pair.gained),
         "lost": list(one.pair.lost),
         "used_lost": [name for name in one.pair.lost if name in judged.used],
         "wrong_removed": [name for name in one.pair.lost if name in judged.wrong],
-        "unjudged": list(one.pair.gained) if has_judgements else [],
+        "unjudged": list(one.pair.gained) if judged.used or judged.wrong else [],
     }
-    return {name: value for name, value in found.items() if not (redact and name == "query")}
