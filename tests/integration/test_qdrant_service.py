@@ -21,6 +21,8 @@ from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
+pytestmark = pytest.mark.slow
+
 MEMORIES = [
     {"id": "m-work", "text": "I work at Fjord Labs in Bergen.", "speaker": "Ana", "session_id": "s"},
     {"id": "m-crane", "text": "The harbour crane needs a new gearbox.", "speaker": "Bo", "session_id": "s"},
@@ -70,7 +72,6 @@ def statuses(decision: dict[str, Any]) -> dict[str, str]:
     return {name: report["status"] for name, report in decision["sources"].items()}
 
 
-@pytest.mark.slow
 async def test_a_service_with_a_qdrant_server_stores_recalls_and_outlives_it(
     engines: EmbeddedEngines, database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
 ) -> None:
@@ -145,7 +146,6 @@ async def test_a_service_starts_without_its_qdrant_server_and_finds_it_later(
         await executor.close()
 
 
-@pytest.mark.slow
 async def test_two_workers_share_the_collection_and_the_second_takes_over(
     engines: EmbeddedEngines, database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
 ) -> None:
@@ -182,7 +182,6 @@ def _reached(service: Service, position: int | None) -> Any:
     return reached
 
 
-@pytest.mark.slow
 async def test_a_collection_of_another_record_is_refused(
     engines: EmbeddedEngines, database: str, empty_database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
 ) -> None:
