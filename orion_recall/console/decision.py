@@ -13,7 +13,8 @@ from orion_recall.console.rendering import value_words
 from orion_recall.console.visit import Visit, decision_path, memory_path
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.contracts.decision import SelectedV1
-from orion_recall.decisions.memories import FeedbackMessage, SelectedText, feedback_on, selected_texts
+from orion_recall.decisions.memories import SelectedText, feedback_on, selected_texts
+from orion_recall.postgres.pool import Row
 from orion_recall.recall.report.sentences import (
     ended_words,
     interval_words,
@@ -143,7 +144,7 @@ async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:
     raise HTTPException(404, "there is no such decision; the newest may be a moment late")
 
 
-async def _kept(visit: Visit, decision: RecallDecisionV1, feedback: Sequence[FeedbackMessage]) -> list[KeptItem]:
+async def _kept(visit: Visit, decision: RecallDecisionV1, feedback: Sequence[Row]) -> list[KeptItem]:
     texts = {one.rank: one for one in (await selected_texts(visit.console.pool, decision.id)).items}
     return [
         KeptItem(
@@ -151,8 +152,8 @@ async def _kept(visit: Visit, decision: RecallDecisionV1, feedback: Sequence[Fee
             item=item,
             memory=texts.get(place),
             parts=score_parts(item.parts, decision.weights),
-            used=sum(item.id in one.used for one in feedback),
-            wrong=sum(item.id in one.wrong for one in feedback),
+            used=sum(item.id in one["used"] for one in feedback),
+            wrong=sum(item.id in one["wrong"] for one in feedback),
         )
         for place, item in enumerate(decision.selected, start=1)
     ]

@@ -184,7 +184,6 @@ def test_a_run_is_scored_and_compared_with_another(collection: Collection) -> No
     assert "What is wrong with the crane?" in printed.out
 
 
-@pytest.mark.slow
 def test_a_part_of_the_queries_is_no_whole_run(collection: Collection) -> None:
     assert collection.run("whole.jsonl").code == 0
     assert collection.run("part.jsonl", "--limit", "2").code == 0
@@ -273,7 +272,6 @@ def test_weights_are_learned_into_a_profile_that_can_be_used(collection: Collect
     assert "'speling' is not a part that is learned" in refused.err
 
 
-@pytest.mark.slow
 def test_values_and_parts_are_tried_and_the_worst_queries_shown(collection: Collection) -> None:
     swept = collection.trial("sweep", "--set", "rank_pool=10,20", "--set", "ranking.speaker=0,1", "--json").json
     assert len(swept["points"]) == 5

@@ -87,7 +87,6 @@ def test_csv_and_a_json_array_are_imported_and_another_format_is_named_once(up: 
     assert (refused.code, refused.err.count("format is not imported"), refused.err.count("\n")) == (2, 1, 1)
 
 
-@pytest.mark.slow
 def test_an_import_that_was_interrupted_is_run_again(up: Up) -> None:
     name = uuid4().hex
     # One memory again and again: much to send and little to index.
@@ -129,7 +128,6 @@ def test_memories_of_a_tenant_that_is_not_served_are_rejected(up: Up) -> None:
     assert "does not serve" in done.json["problems"][0]["reason"]
 
 
-@pytest.mark.slow
 def test_a_worker_without_a_record_refuses_the_file(up: Up) -> None:
     alone = Program(
         up.program.folder,

@@ -13,7 +13,7 @@ from tests.acceptance.program import Program, processes_on
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_up_says_where_it_is_and_ends_cleanly_on_a_signal(program: Program, number: signal.Signals) -> None:
     started = program.from_scratch() if number == signal.SIGINT else program
     with started.started("up", "--json") as running:
@@ -54,7 +54,6 @@ def test_a_second_up_on_a_folder_names_the_first_one(up: Up) -> None:
     assert up.program.run("ask", "crane").code == 0
 
 
-@pytest.mark.slow
 def test_a_worker_takes_its_addresses_from_the_environment_and_ends_on_sigterm(program: Program) -> None:
     with program.started("up", "--json") as first:
         ready = first.ready()
@@ -84,7 +83,6 @@ def test_a_worker_without_a_bus_says_what_to_do(program: Program) -> None:
     assert "Traceback" not in ended.err
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(WITH_SERVERS, reason="servers are held by nobody")
 def test_a_worker_whose_index_another_one_holds_says_who(up: Up) -> None:
     program = up.program.with_settings(ORION_REDIS_URL=up.ready["bus_url"])

@@ -82,6 +82,14 @@ def quick_settings(redis_url: str, **changes: object) -> Settings:
     )
 
 
+class NoProgress:
+    """Progress that nobody looks at."""
+
+    def begins(self, what: str, total: int) -> None: ...
+
+    def advanced(self, done: int) -> None: ...
+
+
 @asynccontextmanager
 async def taking_queries(service: Service) -> AsyncGenerator[asyncio.Task[None]]:
     """The service takes queries until the end of the block, if it has not been stopped before."""

@@ -169,7 +169,6 @@ async def test_the_writer_lock_is_kept_over_its_transactions(dsn: str, monkeypat
         await other.release()
 
 
-@pytest.mark.slow
 async def test_the_limits_of_an_analysts_session(dsn: str) -> None:
     async with session(role_dsn(dsn, ANALYST)) as analyst:
         names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "temp_file_limit")
@@ -177,7 +176,6 @@ async def test_the_limits_of_an_analysts_session(dsn: str) -> None:
         assert await analyst.fetchval("SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user") == 10
 
 
-@pytest.mark.slow
 async def test_a_result_is_bounded_in_bytes(analyst: Pool) -> None:
     log = DecisionLog(analyst)
     result = await log.run_sql("SELECT n, repeat('x', 1000000) AS much FROM generate_series(1, 40) AS n")

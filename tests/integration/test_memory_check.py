@@ -80,7 +80,7 @@ async def break_it(record: Record, memory_changes: MemoryChanges, projector: Pro
     await part.apply([Change(position=position, memory=ghost)])
 
 
-@pytest.mark.parametrize("kind", ["index", pytest.param("graph", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["index", "graph"])
 async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data_dir: Path, kind: str) -> None:
     reader, memory_changes = RecordReader(pool), MemoryChanges(pool)
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:
@@ -151,7 +151,6 @@ async def check(*arguments: str, data: Path, capsys: Any) -> tuple[int, Any]:
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.slow
 async def test_the_command_asks_the_worker_that_has_the_folder(
     record: Record,
     pool: Pool,
@@ -212,7 +211,6 @@ async def test_a_copy_that_lost_memories_finds_that_out_and_repairs_itself(
         assert await check.check_if_due(), "a rebuilt copy is compared at once"
 
 
-@pytest.mark.slow
 async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_degraded(
     record: Record, pool: Pool, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -125,7 +125,6 @@ async def test_a_worker_says_of_every_store_whether_it_can_use_it(
         await until(lambda: graph_is("ok"), "the graph's server is back")
 
 
-@pytest.mark.slow
 async def test_an_import_says_which_copy_is_behind_and_passes_over_one_that_is_gone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -174,7 +173,6 @@ async def test_an_import_says_which_copy_is_behind_and_passes_over_one_that_is_g
         assert imported["advice"] == said.err.splitlines()
 
 
-@pytest.mark.slow
 async def test_a_broken_copy_of_a_worker_that_runs_is_not_taken_for_one_that_is_gone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
