@@ -38,6 +38,21 @@ from tests.stand_ins.patient_profiles import patient_profiles
 _TEMPLATE = "orion_template"
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path under one that everybody may enter, which pytest's own are not."""
+    made = Path(tempfile.mkdtemp(prefix="orion-test-", dir="/tmp"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def data_dir(folder: Path) -> Path:
+    """A data folder that is yet to be made."""
+    return folder / "data"
+
+
 @pytest.fixture(scope="package")
 async def engines() -> AsyncGenerator[EmbeddedEngines]:
     """The embedded bus and Postgres. A test that stops one starts it again."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
@@ -92,15 +89,6 @@ async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(settings: 
             return not [what for what, _ in problems_of(worker) if "short disk" in what]
 
         await until(untold, "and no more, once there is room")
-
-
-@pytest.fixture
-def data_dir() -> Generator[Path]:
-    """A folder under one that everybody may enter."""
-    base = Path(tempfile.mkdtemp(prefix="orion-disk-", dir="/tmp"))
-    base.chmod(0o755)
-    yield base / "data"
-    shutil.rmtree(base)
 
 
 async def can_write(dsn: str) -> bool:

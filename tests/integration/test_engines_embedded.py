@@ -29,15 +29,6 @@ from tests.stand_ins.ports import is_alive
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    """A folder yet to be made, under one that everybody may enter, which pytest's own are not."""
-    base = Path(tempfile.mkdtemp(prefix="orion-engines-", dir="/tmp"))
-    base.chmod(0o755)
-    yield base / "data"
-    shutil.rmtree(base)
-
-
 async def until(predicate: Callable[[], bool], what: str, timeout_s: float = 90) -> None:
     deadline = time.monotonic() + timeout_s
     while not predicate():

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,13 +46,6 @@ async def written(folder: Path) -> None:
         await graph.apply(steps[graph.position : graph.position + AT_ONCE])
         print(graph.position, flush=True)
     await graph.close()
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="orion-test-"))
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
 
 
 async def everything(folder: Path, steps: list[Change]) -> set[tuple[str, ...]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -53,12 +52,6 @@ async def record(database: str) -> AsyncGenerator[Record]:
     await record.store([compose(MemoryV1(id=name, text=text), "default") for name, text in TEXTS.items()])
     yield record
     await pool.close()
-
-
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
-        yield Path(folder)
 
 
 async def project(record: Record, opened: Opened) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -43,12 +42,6 @@ async def record(pool: Pool) -> Record:
     texts = [f"Ana oiled crane {number}." for number in range(12)]
     await record.store([memory(f"m{number}", text) for number, text in enumerate(texts)])
     return record
-
-
-@pytest.fixture
-def data_dir() -> Generator[Path]:
-    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
-        yield Path(folder)
 
 
 def memory(name: str, text: str, **fields: Any) -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -46,12 +45,6 @@ async def record(pool: Pool) -> Record:
         ]
     )
     return record
-
-
-@pytest.fixture
-def data_dir() -> Generator[Path]:
-    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
-        yield Path(folder)
 
 
 def memory(name: str, text: str) -> Any:

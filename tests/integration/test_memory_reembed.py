@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -46,12 +45,6 @@ async def record(database: str) -> AsyncGenerator[Record]:
     await record.store(memories)
     yield record
     await pool.close()
-
-
-@pytest.fixture
-def data_dir() -> Any:
-    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
-        yield Path(folder)
 
 
 async def project(record: Record, opened: Opened) -> None:
