@@ -9,8 +9,7 @@ from typing import Any, cast
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from executor import until
-from serving import caught_up
-from test_status_workers import served
+from serving import caught_up, started
 from test_status_workers import settings as settings  # a fixture
 
 from orion_recall.bus.connect import connect
@@ -51,7 +50,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(settings: Settings, disk: Disk) -> None:
     url = settings.bus_url or ""
     async with (
-        served(settings) as service,
+        started(settings) as service,
         RecallClient.connect(url, prefix=settings.prefix) as client,
         connect(url) as redis,
     ):

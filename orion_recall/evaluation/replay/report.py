@@ -145,9 +145,7 @@ class Gate:
 
         SettingsError for what is no threshold, or is measured at another depth than `k`.
         """
-        given: tuple[tuple[Kind, str | None], ...] = (("under", under), ("over", over))
-        parts = [(part.strip(), kind) for kind, text in given for part in (text or "").split(",")]
-        wanted = tuple(_threshold(part, kind) for part, kind in parts if part)
+        wanted = (*_thresholds(under, "under"), *_thresholds(over, "over"))
         for one in wanted:
             if one.measure.startswith("overlap@") and one.measure != f"overlap@{k}":
                 raise SettingsError(f"--fail-under: {one.measure} is measured with --k {one.measure[8:]}, not {k}")
@@ -167,6 +165,10 @@ class Gate:
         without = [check.threshold.measure for check in checks if check.found is None]
         why_not = f"no query has the measure {', '.join(without)}" if without else None
         return Verdict(checks=checks, cannot_judge=why_not)
+
+
+def _thresholds(text: str | None, kind: Kind) -> list[Threshold]:
+    return [_threshold(part.strip(), kind) for part in (text or "").split(",") if part.strip()]
 
 
 def _threshold(part: str, kind: Kind) -> Threshold:
