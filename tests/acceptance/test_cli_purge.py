@@ -8,10 +8,9 @@ import pytest
 
 from tests.acceptance.program import Program
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
-@pytest.mark.slow
 def test_decisions_are_purged_by_age_and_hold_no_more_of_a_query_than_they_may(program: Program) -> None:
     hashing = program.with_settings(ORION_QUERY_TEXT="hash", ORION_QUERY_HASH_KEY="hunter2")
     with hashing.started("up", "--json") as running:

@@ -11,10 +11,9 @@ import pytest
 from orion_recall.shipped import shipped_folder
 from tests.acceptance.program import Program
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 
-@pytest.mark.slow
 def test_edits_of_profiles_are_taken_or_refused_and_status_says_which(program: Program) -> None:
     folder = program.folder / "profiles"
     shutil.copytree(shipped_folder("profiles"), folder)

@@ -7,7 +7,9 @@ from datetime import timedelta
 import pytest
 from decision_samples import NOON, decision, insert
 
+from docs.tools.decision_log import decision_log_page
 from docs.tools.decision_log_questions import OF_READERS, QUESTIONS
+from docs.tools.reference import FOLDER
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.errors import RecordError
@@ -158,3 +160,7 @@ async def test_never_selected_are_live_memories_that_no_answer_had(pool: Pool) -
     await insert(pool, first, decision(selected_ids=["shadowed"], shadow_of=first["id"]))
     rows = await pool.fetch("SELECT tenant, memory_id FROM recall_never_selected ORDER BY tenant, memory_id")
     assert [tuple(row) for row in rows] == [("default", "left"), ("default", "shadowed"), ("other", "answered")]
+
+
+async def test_the_page_has_every_column_of_the_table_and_its_views(database: str) -> None:
+    assert await decision_log_page(database) == (FOLDER / "decision-log.md").read_text("utf-8"), "run `make docs`"

@@ -23,6 +23,8 @@ from orion_recall.settings import Settings
 from tests.stand_ins.model_servers import ModelServer, chat_server
 from tests.stand_ins.patient_profiles import patient_profiles
 
+pytestmark = pytest.mark.slow
+
 KEY = "k-" + "5" * 8
 
 
@@ -32,7 +34,6 @@ async def chat() -> AsyncGenerator[ModelServer]:
         yield started
 
 
-@pytest.mark.slow
 async def test_a_memory_is_found_at_once_and_its_edges_follow(
     bus: Redis,
     bus_alone: EmbeddedEngines,

@@ -27,6 +27,8 @@ from orion_recall.settings import Settings
 from tests.stand_ins.patient_profiles import patient
 from tests.stand_ins.qdrant_process import qdrant_stand_in
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {
     "gearbox": "The mechanic fitted a new gearbox to the harbour crane.",
     "painting": "The harbour crane was painted green in the spring by some students.",
@@ -73,7 +75,6 @@ def parts(recalled: Recalled) -> dict[str, float | None]:
     return {item.memory.id: item.parts.get("late") for item in recalled.ranked}
 
 
-@pytest.mark.slow
 async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record, data_dir: Path) -> None:
     without = Settings.read(data_dir=data_dir, token_vectors=False)
     wanted = Settings.read(data_dir=data_dir)
@@ -106,7 +107,6 @@ async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record,
         assert (await asked(opened, weight=0.0)).late_interaction is None
 
 
-@pytest.mark.slow
 async def test_a_server_ranks_as_the_embedded_index_does_and_doctor_tells_what_it_lacks(
     record: Record,
     data_dir: Path,

@@ -29,6 +29,8 @@ from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from tests.stand_ins.memory_changes import MemoryChanges
 
+pytestmark = pytest.mark.slow
+
 TENANT = "default"
 NOW = 1_780_000_000.0
 Answer = tuple[list[str], str]
@@ -95,7 +97,6 @@ async def rebuild(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[d
     return json.loads(told.out)
 
 
-@pytest.mark.slow
 async def test_a_running_worker_takes_the_new_copies_over_and_answers_all_the_while(
     record: Record, pool: Pool, configured: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,7 +132,6 @@ async def test_a_running_worker_takes_the_new_copies_over_and_answers_all_the_wh
         assert "new" in (await answer(opened, "who sold the old boat to a dentist?"))[0]
 
 
-@pytest.mark.slow
 async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
     record: Record, pool: Pool, configured: Settings
 ) -> None:
