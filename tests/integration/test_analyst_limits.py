@@ -50,6 +50,7 @@ WRITING = (
     "SELECT 1 AS one INTO TEMP mine",
     "CREATE TABLE public.mine (id int)",
     "CREATE SCHEMA mine",
+    "DELETE FROM recall_decisions",
 )
 SCHEMA_LOCK = 7402116889
 
@@ -107,6 +108,7 @@ async def test_no_advisory_lock_of_an_analyst_stops_a_write(dsn: str, worker: Po
         "SELECT try_write_lock('decisions')",
         "LOCK TABLE recall_decisions IN SHARE MODE",
         "SET temp_file_limit = '100GB'",
+        "SET ROLE orion_worker",
     ],
 )
 async def test_an_analyst_cannot_take_what_writers_lock(dsn: str, sql: str) -> None:
