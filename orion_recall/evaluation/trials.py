@@ -73,8 +73,14 @@ class Trials:
 
     async def run(self, profile: Profile, *, what: str, queries: Sequence[JudgedQuery] | None = None) -> Run:
         """The result of every query by its id, or of these. `what` names the trial in the progress."""
-        recalls = self.recalls(profile, what=what, queries=queries)
-        return {query.id: line_of(recalled) async for query, recalled in recalls}
+        found: Run = {}
+        async for query, recalled in self.recalls(profile, what=what, queries=queries):
+            found[query.id] = RunLine(
+                ranked=tuple(item.memory.id for item in recalled.ranked),
+                selected=tuple(item.scored.memory.id for item in recalled.selection.items),
+                unsure=recalled.is_unsure,
+            )
+        return found
 
     async def recalls(
         self, profile: Profile, *, what: str, queries: Sequence[JudgedQuery] | None = None
@@ -105,14 +111,6 @@ def silent_of(recalled: Recalled) -> dict[str, str]:
     if recalled.late_interaction is not None:
         asked |= {"late interaction": recalled.late_interaction}
     return {name: one.error or one.status for name, one in asked.items() if one.status in ("failed", "late")}
-
-
-def line_of(recalled: Recalled) -> RunLine:
-    return RunLine(
-        ranked=tuple(item.memory.id for item in recalled.ranked),
-        selected=tuple(item.scored.memory.id for item in recalled.selection.items),
-        unsure=recalled.is_unsure,
-    )
 
 
 @contextlib.asynccontextmanager

@@ -91,7 +91,6 @@ class Candidates:
     """One query's candidates: `values` of the shape (candidates, parts), NaN for a missing part; the evidence."""
 
     query: JudgedQuery
-    ids: tuple[str, ...]
     values: Values
     relevant: Flags
 
@@ -103,7 +102,6 @@ class Candidates:
         )
         return cls(
             query=query,
-            ids=tuple(item.memory.id for item in scored),
             values=values.reshape(len(scored), len(PARTS)),
             relevant=np.array([item.memory.id in query.evidence for item in scored], dtype=np.bool_),
         )

@@ -283,24 +283,18 @@ class PastStores:
             wanted = min((read_at or {}).get(kind, to.position), to.position)
             if wanted <= copy.position:
                 continue
-            done = 0
+            began = copy.position
             if progress is not None:
-                progress.begins(f"memories into the {kind}", wanted - copy.position)
-            async with contextlib.aclosing(self.past.changes(copy.position, wanted)) as pages:
-                began = copy.position
+                progress.begins(f"memories into the {kind}", wanted - began)
+            async with contextlib.aclosing(self.past.changes(began, wanted)) as pages:
                 async for page in pages:
                     await copy.apply(page)
-                    done = page[-1].position - began
                     if progress is not None:
-                        progress.advanced(done)
-        await self._hide(to)
-
-    async def _hide(self, to: Moment) -> None:
-        tombstones = self.sources.tombstones
+                        progress.advanced(page[-1].position - began)
         applied = min(copy.position for copy in self.copies.values())
         if applied < to.position:
             for tenant, name in await self.past.changed(applied, to.position):
-                tombstones.add({memory_key(tenant, name): to.position})
+                self.sources.tombstones.add({memory_key(tenant, name): to.position})
 
 
 @contextlib.asynccontextmanager
