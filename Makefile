@@ -67,7 +67,7 @@ check: $(VENV)/.installed-dev ## format, lint, types, flaws in the code, licence
 	$(BIN)/python -m tests.checks.licences
 	$(BIN)/python -m tests.checks.vulnerabilities
 
-bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports, and what a memory takes
+bench: $(VENV)/.installed-dev ## floors and recalls, interleaved; imports beside recalls
 	$(BIN)/python -m tests.bench.bench
 	$(BIN)/python -m tests.bench.imports
 

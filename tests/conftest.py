@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
@@ -30,6 +31,7 @@ if os.geteuid() == 0 and closed_folder(Path(tempfile.gettempdir(), "x"), UNPRIVI
 
 quick_start.install()
 
+_ALL_SLOW = re.compile(r"^pytestmark = .*pytest\.mark\.slow\b", re.MULTILINE)
 _LOGGERS = tuple(logging.getLogger(name) for name in ("orion_recall", "opentelemetry"))
 _FOLDERS = ("acceptance", "integration", "unit")
 
@@ -43,6 +45,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+@pytest.hookimpl
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of slow tests alone are not even read by `make test`: every process reads all others."""
+    if config.getoption("markexpr") != "not slow" or not collection_path.match("test_*.py"):
+        return None
+    return _ALL_SLOW.search(collection_path.read_text("utf-8")) is not None or None
 
 
 class _Folder(pytest.Package):

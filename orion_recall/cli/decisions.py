@@ -208,22 +208,22 @@ def list_decisions(
     if outcome is not None and outcome not in OUTCOMES:
         raise SettingsError(f"--outcome: {outcome!r} is none of {', '.join(OUTCOMES)}")
     after = moment("--since", since)
-    found = with_pool(
+    decisions, left_out = with_pool(
         find(data), None,
         lambda pool, _: DecisionLog(pool).latest(limit, outcome=outcome, profile=profile, since=after),
     )  # fmt: skip
     rows = [
         (f"{one.created_at:%Y-%m-%d %H:%M}", one.id[:_ID_CHARS], one.profile, one.outcome, round(one.latency_ms, 1),
          len(one.selected_ids), one.query[:_QUERY_CHARS])
-        for one in found.decisions
+        for one in decisions
     ]  # fmt: skip
-    of_others = f"{counted(found.left_out, 'decision')} left out: another version's, which this one cannot read"
+    of_others = f"{counted(left_out, 'decision')} left out: another version's, which this one cannot read"
     listed(
-        {"decisions": [one.model_dump(mode="json") for one in found.decisions], "left_out": found.left_out},
+        {"decisions": [one.model_dump(mode="json") for one in decisions], "left_out": left_out},
         ("at (UTC)", "id", "profile", "outcome", "ms", "kept", "query"),
         rows,
         nothing="there is no such decision",
-        remarks=[of_others if found.left_out else None],
+        remarks=[of_others if left_out else None],
     )
 
 
@@ -347,7 +347,7 @@ def replay_decisions(
         print_error(str(error), type(error).__name__)
         return report.CANNOT_JUDGE
     if not run.queries and gate is None:
-        raise NotFound(why_none(run.chosen, choice))
+        raise NotFound(why_none(run, choice))
     summary = report.summed_up(run, k=k)
     verdict = gate.verdict(run, summary, plan) if gate is not None else None
     try:
@@ -399,16 +399,16 @@ def _replay_shown(
 
 
 def _remarks(run: ReplayRun, summary: Summary) -> list[str]:
-    asked, matching = len(run.queries), run.chosen.matching
+    asked, matching = len(run.queries), run.matching
     remarks = [f"{counted(asked, 'query', 'queries')} asked again, of {matching} in the log"]
-    remarks += [f"{count} set apart: {why}" for why, count in run.chosen.apart.items()]
-    remarks += [f"{count} not to be asked again: {why}" for why, count in run.chosen.not_replayable.items()]
+    remarks += [f"{count} set apart: {why}" for why, count in run.apart.items()]
+    remarks += [f"{count} not to be asked again: {why}" for why, count in run.not_replayable.items()]
     if summary.erased:
         remarks.append(f"{summary.erased} had memories that are erased since, or of another store")
     remarks += [f"{count} times no answer of {source}" for source, count in run.silent.items()]
     remarks += [f"{count} with another answer than the log: {why}" for why, count in summary.why.items()]
     if asked:
-        identical = summary.drift.means["identical"].mean.mean
+        identical = summary.drift.means["identical"][0].mean
         if identical < _TRUSTED:
             remarks.append(f"the logged profile gives the logged answer for {identical:.0%} only: see why first")
         remarks.append(report.CHANGED_IS_NOT_WORSE)
@@ -434,10 +434,15 @@ def compare_profiles(
     """
     after = moment("--since", since)
     found = with_pool(find(data), None, lambda pool, _: compared_trials(pool, profile=profile, since=after, k=k))
-    names = ("kind", "profile", "tried_profile")
-    trials = [{name: getattr(one, name) for name in names} | report.compared_json(one.compared) for one in found]
-    titles = [f"{one.tried_profile} as a {one.kind} of {one.profile}" for one in found]
-    shown = (part for one, title in zip(found, titles, strict=True) for part in compared_shown(one.compared, title))
+    trials = [
+        {"kind": kind, "profile": answering, "tried_profile": tried} | report.compared_json(both)
+        for kind, answering, tried, both in found
+    ]
+    shown = (
+        part
+        for kind, answering, tried, both in found
+        for part in compared_shown(both, f"{tried} as a {kind} of {answering}")
+    )
     nothing = "no query was answered under a shadow or beside a canary"
     show({"k": k, "trials": trials}, *shown, remarks=[report.CHANGED_IS_NOT_WORSE if found else nothing])
 
@@ -454,5 +459,5 @@ def compared_shown(between: Compared, title: str) -> Iterator[Shown]:
     yield table(("", "before", "after", "difference", "95% interval"), rows, title=title)
     if between.means:
         means = between.means.items()
-        alike = [(name, f"{one.mean.mean:.4f}", interval(one.mean), one.queries) for name, one in means]
+        alike = [(name, f"{mean.mean:.4f}", interval(mean), queries) for name, (mean, queries) in means]
         yield table(("both", "mean", "95% interval", "queries"), alike)

@@ -12,7 +12,8 @@ from orion_recall.console.rendering import decision_path, value_words
 from orion_recall.console.visit import Visit
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
 from orion_recall.contracts.recall import SelectedV1
-from orion_recall.decisions.memories import FeedbackMessage, SelectedText, feedback_on, selected_texts
+from orion_recall.decisions.memories import SelectedText, feedback_on, selected_texts
+from orion_recall.postgres.pool import Row
 from orion_recall.recall.report import sentences
 from orion_recall.recall.report.asked import asked_part, is_damaged
 from orion_recall.recall.report.why_not import WhyNot
@@ -131,11 +132,11 @@ async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:
     raise HTTPException(404, "there is no such decision; the newest may be a moment late")
 
 
-async def _kept(visit: Visit, decision: RecallDecisionV1, feedback: Sequence[FeedbackMessage]) -> list[KeptItem]:
+async def _kept(visit: Visit, decision: RecallDecisionV1, feedback: Sequence[Row]) -> list[KeptItem]:
     texts = {one.rank: one for one in (await selected_texts(visit.console.pool, decision.id)).items}
     kept: list[KeptItem] = []
     for place, item in enumerate(decision.selected, start=1):
-        said = (sum(item.id in getattr(one, verdict) for one in feedback) for verdict in ("used", "wrong"))
+        said = (sum(item.id in one[verdict] for one in feedback) for verdict in ("used", "wrong"))
         kept.append(KeptItem(item, texts.get(place), score_parts(item.parts, decision.weights), *said))
     return kept
 

@@ -35,7 +35,7 @@ async def now_page(visit: Visit) -> Response:
     now = datetime.now(UTC)
     tenant = visit.access.only_tenant
     overview = await overview_since(visit.console.pool, now - length, tenant=tenant)
-    latest = await visit.console.log.latest(_SHOWN, tenant=tenant)
+    decisions, left_out = await visit.console.log.latest(_SHOWN, tenant=tenant)
     return visit.page(
         "now.html",
         now=now,
@@ -43,9 +43,9 @@ async def now_page(visit: Visit) -> Response:
         window_words=words,
         windows={name: told for name, (told, _) in _WINDOWS.items()},
         overview=overview,
-        slowest=max((stage.p95_ms for stage in overview.stages), default=0.0) or 1.0,
-        decisions=latest.decisions,
-        left_out=latest.left_out,
+        slowest=max((stage["p95_ms"] for stage in overview.stages), default=0.0) or 1.0,
+        decisions=decisions,
+        left_out=left_out,
         most=_SHOWN,
     )
 
@@ -74,11 +74,11 @@ async def _events(visit: Visit) -> AsyncGenerator[str]:
         if visit.console.access_of(visit.request) != visit.access:
             return  # the token was taken out of the file, or means something else now
         try:
-            found = await log.latest(_SHOWN, since=newest - _LATE, tenant=tenant)
+            decisions, _ = await log.latest(_SHOWN, since=newest - _LATE, tenant=tenant)
         except RecordError:
             yield "event: away\ndata: the decision log cannot be read\n\n"
             continue
-        new = [one for one in reversed(found.decisions) if one.id not in sent]
+        new = [one for one in reversed(decisions) if one.id not in sent]
         sent |= {one.id: one.created_at for one in new}
         newest = min(datetime.now(UTC), max([newest, *(one.created_at for one in new)]))
         sent = {name: at for name, at in sent.items() if at >= newest - 2 * _LATE}

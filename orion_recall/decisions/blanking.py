@@ -6,12 +6,11 @@ people. Of recalls by somebody who is forgotten, it is blanked who asked, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, LiteralString, cast
 
 from orion_recall.postgres.pool import Connection
-from orion_recall.values import JsonValue
 
 AskedBy = Literal["user", "session", "tenant"]
 
@@ -99,28 +98,20 @@ class DecisionsWanted:
 
 async def count_decisions(connection: Connection, wanted: DecisionsWanted) -> int:
     """How many decisions have words that `blank_decisions` would blank."""
-    count = 0
-    for condition, value, _ in _conditions(wanted):
-        count += int(
-            await connection.fetchval(
-                f"SELECT count(*) FROM recall_decisions WHERE tenant = $1 AND {condition}",  # noqa: S608 (fixed text)
-                wanted.tenant,
-                value,
-            )
-        )
-    return count
+    select = "SELECT count(*) FROM recall_decisions WHERE tenant = $1 AND "
+    counts = [
+        await connection.fetchval(select + condition, wanted.tenant, value)
+        for condition, value, _ in _conditions(wanted)
+    ]
+    return sum(map(int, counts))
 
 
 async def blank_decisions(connection: Connection, wanted: DecisionsWanted) -> int:
     """Blanks words in the log; how many rows were changed. Again changes nothing."""
     count = 0
     for condition, value, assignments in _conditions(wanted):
-        status = await connection.execute(
-            f"UPDATE recall_decisions SET {assignments} WHERE tenant = $1 AND {condition}",  # noqa: S608 (fixed text)
-            wanted.tenant,
-            value,
-        )
-        count += int(status.rpartition(" ")[2])
+        update = f"UPDATE recall_decisions SET {assignments} WHERE tenant = $1 AND {condition}"  # noqa: S608 (fixed)
+        count += int((await connection.execute(update, wanted.tenant, value)).rpartition(" ")[2])
     return count
 
 
@@ -144,39 +135,28 @@ def _conditions(wanted: DecisionsWanted) -> list[tuple[LiteralString, object, Li
 
 def blanked(payload: Mapping[str, Any], *, with_asker: bool, ids: Collection[str] = frozenset()) -> dict[str, Any]:
     """A decision's payload as `blank_decisions` leaves it in the log; `ids` are the memories that are forgotten."""
-    found = dict(payload) | {"query": "", "intent": None}
+    found = dict(payload) | {"query": "", "intent": None, "not_replayable": "forgotten"}
     if found.get("error") is not None:
         found["error"] = "forgotten"
-    sources = found.get("sources")
-    if isinstance(sources, Mapping):
-        each = cast("Mapping[str, JsonValue]", sources)
-        found["sources"] = {name: _without_error(one) for name, one in each.items()}
-    understood = found.get("understood")
-    if isinstance(understood, Mapping):
-        told = cast("Mapping[str, JsonValue]", understood)
-        found["understood"] = {name: told[name] for name in _UNDERSTOOD if name in told} or None
-    found["not_replayable"] = "forgotten"
-    asked = found.get("asked")
-    if isinstance(asked, Mapping):
-        given = cast("Mapping[str, JsonValue]", asked)
-        found["asked"] = {name: given[name] for name in _ASKED if name in given} or None
-    candidates = found.get("candidates")
-    if isinstance(candidates, list):
-        found["candidates"] = _candidates_left(cast("list[Any]", candidates), ids)
+    if isinstance(sources := found.get("sources"), dict):
+        each = cast("dict[str, Any]", sources)
+        found["sources"] = {name: _only(one, but=("error",)) for name, one in each.items()}
+    for name, kept in (("understood", _UNDERSTOOD), ("asked", _ASKED)):
+        if isinstance(found.get(name), dict):
+            found[name] = _only(found[name], kept) or None
+    if isinstance(candidates := found.get("candidates"), list):
+        left = [_only(one) for one in cast("list[Any]", candidates) if isinstance(one, dict)]
+        found["candidates"] = [
+            one | ({"dropped_for": None} if one.get("dropped_for") in ids else {})
+            for one in left
+            if one.get("id") not in ids
+        ]
     if with_asker:
         found |= dict.fromkeys(_WHO) | {"corr_id": str(found.get("id"))}
     return found
 
 
-def _candidates_left(candidates: Sequence[Any], ids: Collection[str]) -> list[Any]:
-    left = [dict(cast("Mapping[str, Any]", one)) for one in candidates if isinstance(one, Mapping)]
-    for one in left:
-        if one.get("dropped_for") in ids:
-            one["dropped_for"] = None
-    return [one for one in left if one.get("id") not in ids]
-
-
-def _without_error(one: JsonValue) -> JsonValue:
-    if not isinstance(one, Mapping):
-        return {}
-    return {name: value for name, value in one.items() if name != "error"}
+def _only(value: Any, kept: Collection[str] | None = None, *, but: Collection[str] = ()) -> dict[str, Any]:
+    """These keys of an object, by default all; of anything else nothing is left."""
+    given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return {name: one for name, one in given.items() if name not in but and (kept is None or name in kept)}

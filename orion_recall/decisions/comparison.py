@@ -49,13 +49,15 @@ class Mean:
     high: float
 
 
-def mean_of(values: Sequence[float]) -> Mean:
-    """The mean of some values with its interval; 0 of none."""
-    if not values:
-        return Mean(mean=0.0, low=0.0, high=0.0)
-    column = np.array(values, dtype=np.float64)[:, None]
-    low, high = bootstrap_interval(column)
-    return Mean(mean=float(column.mean()), low=float(low[0]), high=float(high[0]))
+def means_of(values: Values, *, resamples: int = 2000, seed: int = 0) -> list[Mean]:
+    """The mean of each column of (queries, measures) with its interval."""
+    low, high = bootstrap_interval(values, resamples=resamples, seed=seed)
+    columns = zip(values.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)
+    return [Mean(mean=mean, low=least, high=most) for mean, least, most in columns]
+
+
+def _mean_of(values: Sequence[float]) -> Mean:
+    return means_of(np.array(values, dtype=np.float64)[:, None])[0]
 
 
 def bootstrap_interval(values: Values, *, resamples: int = 2000, seed: int = 0) -> tuple[Values, Values]:
@@ -175,14 +177,6 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeanOf:
-    """A mean over so many queries."""
-
-    mean: Mean
-    queries: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """A measure of single answers on both sides: the means, and their difference with its interval.
 
@@ -197,11 +191,11 @@ class Level:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Both sides compared: `means` of how alike the answers are, `levels` of each side, times by percentile."""
+    """Both sides: `means` of how alike the answers are, each over so many queries, and `levels` of each side."""
 
     queries: int
     answers: tuple[int, int]
-    means: Mapping[str, MeanOf]
+    means: Mapping[str, tuple[Mean, int]]
     levels: Mapping[str, Level]
     p50_ms: tuple[float, float]
     p95_ms: tuple[float, float]
@@ -216,7 +210,7 @@ def compared(pairs: Sequence[Pair], k: int) -> Compared:
         queries=len(pairs),
         answers=(len(before), len(after)),
         means={
-            name: MeanOf(mean=mean_of(values), queries=len(values))
+            name: (_mean_of(values), len(values))
             for name in _names(likeness)
             if (values := [one[name] for one in likeness if name in one])
         },
@@ -237,22 +231,12 @@ def percentile(values: Sequence[float] | np.ndarray, share: float) -> float:
     return float(np.percentile(values, share, method="inverted_cdf")) if len(values) else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """A profile tried beside another one: `kind` is shadow or canary."""
-
-    kind: str
-    profile: str
-    tried_profile: str
-    compared: Compared
-
-
 async def compared_trials(
     pool: Pool, *, profile: str | None = None, since: datetime | None = None, k: int = 5
-) -> list[Trial]:
-    """Every shadow and every canary, by name, over the newest 20,000 answers. RecordError.
+) -> list[tuple[str, str, str, Compared]]:
+    """Every trial over the newest 20,000 answers: shadow or canary, the profile, the tried one, both compared.
 
-    Feedback counts where this login may read it.
+    Feedback counts where this login may read it. RecordError.
     """
     async with borrow(pool, "comparing profiles") as connection:
         rows = await connection.fetch(_TRIALS, profile, since, MOST_ANSWERS)
@@ -264,7 +248,7 @@ async def compared_trials(
         key = (row["kind"], row["profile"], row["tried_profile"], row["trial"] or "")
         trials.setdefault(key, []).append(row)
     return [
-        Trial(kind=kind, profile=control, tried_profile=tried, compared=compared(list(_pairs(of_trial, judged)), k))
+        (kind, control, tried, compared(list(_pairs(of_trial, judged)), k))
         for (kind, control, tried, _), of_trial in sorted(trials.items())
     ]
 
@@ -311,7 +295,7 @@ def _levels(pairs: Sequence[Pair]) -> dict[str, Level]:
             found[name] = Level(
                 before=float(np.mean(before)),
                 after=float(np.mean(after)),
-                difference=mean_of([b - a for a, b in zip(before, after, strict=True)])
+                difference=_mean_of([b - a for a, b in zip(before, after, strict=True)])
                 if in_pairs
                 else _of_two(before, after),
                 queries=len(before) if in_pairs else len(before) + len(after),

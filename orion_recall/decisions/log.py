@@ -76,22 +76,16 @@ async def fetch_bounded(
                 "what comes after its semicolon"
             ) from error
     cursor = await statement.cursor()
-    rows: list[Sequence[Any]] = [tuple(row) for row in await cursor.fetch(limit + 1)]
-    if not is_measured:
-        return SqlResult(columns=columns, rows=_shown(rows, limit), truncated=len(rows) > limit)
-    fitting = [row[:-1] for row in rows if row[-1]]
-    if len(rows) > len(fitting) and len(fitting) <= limit:
-        if not fitting:
-            raise RecordError(
-                f"the SQL was refused: its first row alone is larger than {most_bytes} bytes. Name fewer columns, "
-                "or shorten them, as left(query, 200)"
-            )
-        return SqlResult(columns=columns, rows=_shown(fitting, limit), truncated=True, is_too_large=True)
-    return SqlResult(columns=columns, rows=_shown(fitting, limit), truncated=len(rows) > limit)
-
-
-def _shown(rows: Sequence[Sequence[Any]], limit: int) -> tuple[tuple[Any, ...], ...]:
-    return tuple(tuple(row) for row in rows[:limit])
+    rows: list[tuple[Any, ...]] = [tuple(row) for row in await cursor.fetch(limit + 1)]
+    fitting = [row[:-1] for row in rows if row[-1]] if is_measured else rows
+    is_too_large = len(fitting) < len(rows) and len(fitting) <= limit
+    if is_too_large and not fitting:
+        raise RecordError(
+            f"the SQL was refused: its first row alone is larger than {most_bytes} bytes. Name fewer columns, or "
+            "shorten them, as left(query, 200)"
+        )
+    truncated = is_too_large or len(rows) > limit
+    return SqlResult(columns=columns, rows=tuple(fitting[:limit]), truncated=truncated, is_too_large=is_too_large)
 
 
 def _measured(sql: str, count: int, most_bytes: int) -> str:
@@ -146,9 +140,9 @@ def refusal(error: asyncpg.PostgresError, sql: str) -> str:
 ANALYST_ROLE = "orion_analyst"
 _UUID_DIGITS = 32
 
-_COLUMNS = ", ".join(RecallDecisionV1.model_fields)
+_SELECT = f"SELECT {', '.join(RecallDecisionV1.model_fields)} FROM recall_decisions"  # noqa: S608 (names of ours)
 # A list does without what is by far the largest.
-_COLUMNS_LISTED = _COLUMNS.replace("candidates", "NULL::jsonb AS candidates")
+_SELECT_LISTED = _SELECT.replace("candidates", "NULL::jsonb AS candidates")
 _NO_SUCH_ROLE_OR_NO_RIGHT = ("22023", "42501", "42704")
 
 # As deploy/postgres/roles.sql has them. Of these an analyst cannot change `temp_file_limit`.
@@ -192,20 +186,11 @@ WHERE ($1::text IS NULL OR outcome = $1)
 ORDER BY created_at DESC, id
 LIMIT $4
 """
-_LATEST_IDS: LiteralString = "SELECT id FROM recall_decisions " + _LATEST  # noqa: S608 (two constants)
 _STARTING: LiteralString = """
 SELECT id FROM recall_decisions
 WHERE id BETWEEN $1 AND $2 AND ($4::text IS NULL OR tenant = $4)
 ORDER BY id LIMIT $3
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latest:
-    """The newest decisions. `left_out` counts rows among them that this version cannot read."""
-
-    decisions: Sequence[RecallDecisionV1]
-    left_out: int = 0
 
 
 class DecisionLog:
@@ -222,48 +207,34 @@ class DecisionLog:
         profile: str | None = None,
         since: datetime | None = None,
         tenant: str | None = None,
-    ) -> Latest:
+    ) -> tuple[list[RecallDecisionV1], int]:
         """The newest decisions that callers got and that meet every condition, without their candidates.
 
-        Those that cannot be read count towards the limit.
+        Those that this version cannot read count towards the limit; their number comes second.
         """
-        async with borrow(self._pool, "reading decisions") as connection:
-            rows = await connection.fetch(
-                f"SELECT {_COLUMNS_LISTED} FROM recall_decisions {_LATEST}",  # noqa: S608
-                outcome,
-                profile,
-                since,
-                limit,
-                tenant,
-            )
+        rows = await self._fetch(f"{_SELECT_LISTED} {_LATEST}", outcome, profile, since, limit, tenant)
         decisions = _readable(rows)
-        return Latest(decisions=decisions, left_out=len(rows) - len(decisions))
+        return decisions, len(rows) - len(decisions)
 
     async def newest_ids(self, limit: int, *, profile: str | None = None, tenant: str | None = None) -> list[str]:
         """The ids of the newest decisions that callers got, newest first."""
-        async with borrow(self._pool, "reading decisions") as connection:
-            rows = await connection.fetch(_LATEST_IDS, None, profile, None, limit, tenant)
+        rows = await self._fetch(f"SELECT id FROM recall_decisions {_LATEST}", None, profile, None, limit, tenant)  # noqa: S608
         return [str(row["id"]) for row in rows]
 
     async def get(self, id_or_corr_id: str) -> list[RecallDecisionV1]:
         """The decision of that id, else all of that correlation id, newest first; empty when there is none."""
-        async with borrow(self._pool, "reading decisions") as connection:
-            select = f"SELECT {_COLUMNS} FROM recall_decisions"  # noqa: S608 (names from our own model)
-            rows: list[Row] = []
-            if (decision_id := _uuid(id_or_corr_id)) is not None:
-                rows = await connection.fetch(f"{select} WHERE id = $1", decision_id)
-            if not rows:
-                rows = await connection.fetch(
-                    f"{select} WHERE corr_id = $1 ORDER BY created_at DESC, id", storable(id_or_corr_id)
-                )
+        rows: Sequence[Row] = []
+        with contextlib.suppress(ValueError):
+            rows = await self._fetch(f"{_SELECT} WHERE id = $1", UUID(id_or_corr_id))
+        if not rows:
+            named = "WHERE corr_id = $1 ORDER BY created_at DESC, id"
+            rows = await self._fetch(f"{_SELECT} {named}", storable(id_or_corr_id))
         return [_decision(row) for row in rows]
 
     async def of_ids(self, ids: Sequence[UUID]) -> list[RecallDecisionV1]:
         """The decisions of these ids, oldest first, without their candidates; those of another version left out."""
-        async with borrow(self._pool, "reading decisions") as connection:
-            select = f"SELECT {_COLUMNS_LISTED} FROM recall_decisions"  # noqa: S608 (names from our own model)
-            rows = await connection.fetch(f"{select} WHERE id = ANY($1::uuid[]) ORDER BY created_at, id", list(ids))
-        return _readable(rows)
+        named = "WHERE id = ANY($1::uuid[]) ORDER BY created_at, id"
+        return _readable(await self._fetch(f"{_SELECT_LISTED} {named}", list(ids)))
 
     async def ids_starting(self, prefix: str, limit: int, *, tenant: str | None = None) -> list[str]:
         """The ids of decisions (of a tenant) that begin so, the equal one first; hyphens may be left out."""
@@ -271,9 +242,11 @@ class DecisionLog:
         if not digits or len(digits) > _UUID_DIGITS or not set(digits) <= set("0123456789abcdef"):
             return []
         first, last = UUID(digits.ljust(_UUID_DIGITS, "0")), UUID(digits.ljust(_UUID_DIGITS, "f"))
+        return [str(row["id"]) for row in await self._fetch(_STARTING, first, last, limit, tenant)]
+
+    async def _fetch(self, statement: str, *values: object) -> Sequence[Row]:
         async with borrow(self._pool, "reading decisions") as connection:
-            rows = await connection.fetch(_STARTING, first, last, limit, tenant)
-        return [str(row["id"]) for row in rows]
+            return await connection.fetch(statement, *values)
 
     async def run_sql(self, sql: str, limit: int = 1000) -> SqlResult:
         """The first `limit` rows of one statement that only reads, run as the analysts' role; 8 MiB at most.
@@ -288,7 +261,12 @@ class DecisionLog:
                 f"SET LOCAL statement_timeout = '{SQL_TIMEOUT_S}s'; SET LOCAL default_transaction_read_only = on"
             )
             await connection.execute(_WITH_OTHERS)
-            await _become_analyst(connection)
+            try:
+                async with connection.transaction():
+                    await connection.execute(f"SET LOCAL ROLE {ANALYST_ROLE}")
+            except asyncpg.PostgresError as error:
+                if sqlstate(error) not in _NO_SUCH_ROLE_OR_NO_RIGHT:
+                    raise
             try:
                 return await fetch_bounded(connection, storable(sql), limit)
             except asyncpg.PostgresError as error:
@@ -313,22 +291,6 @@ async def let_analysts_in(dsn: str) -> None:
             await connection.execute(_ANALYSTS_DO_NOT_WRITE)
     finally:
         await close_connection(connection)
-
-
-async def _become_analyst(connection: Connection) -> None:
-    try:
-        async with connection.transaction():
-            await connection.execute(f"SET LOCAL ROLE {ANALYST_ROLE}")
-    except asyncpg.PostgresError as error:
-        if sqlstate(error) not in _NO_SUCH_ROLE_OR_NO_RIGHT:
-            raise
-
-
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
 
 
 def _readable(rows: Sequence[Row]) -> list[RecallDecisionV1]:
@@ -379,34 +341,16 @@ GROUP BY 1 ORDER BY 3 DESC, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileFigures:
-    """The decisions under one profile; `empty` and `degraded` are shares, the latencies of those that searched."""
-
-    profile: str
-    count: int
-    empty: float
-    degraded: float
-    p50_ms: float | None
-    p95_ms: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageFigures:
-    """The milliseconds of one stage, over the decisions that had it."""
-
-    stage: str
-    count: int
-    p50_ms: float
-    p95_ms: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The decisions since a time, without those of shadow profiles."""
+    """The decisions since a time, without those of shadow profiles.
+
+    `profiles` have count, the shares empty and degraded, p50_ms and p95_ms of those that searched; `stages` have
+    count, p50_ms and p95_ms.
+    """
 
     outcomes: Mapping[Outcome, int]
-    profiles: tuple[ProfileFigures, ...]
-    stages: tuple[StageFigures, ...]
+    profiles: Sequence[Row]
+    stages: Sequence[Row]
 
     @property
     def count(self) -> int:
@@ -417,10 +361,8 @@ async def overview_since(pool: Pool, since: datetime, *, tenant: str | None = No
     """The decisions since a time, of one tenant or of all. RecordError when Postgres is away."""
     async with borrow(pool, "reading decisions") as connection:
         outcomes = await connection.fetch(_OUTCOMES, since, tenant)
-        profiles = await connection.fetch(_PROFILES, since, tenant)
-        stages = await connection.fetch(_STAGES, since, tenant)
-    return Overview(
-        outcomes={row["outcome"]: row["count"] for row in outcomes},
-        profiles=tuple(ProfileFigures(**dict(row.items())) for row in profiles),
-        stages=tuple(StageFigures(**dict(row.items())) for row in stages),
-    )
+        return Overview(
+            outcomes={row["outcome"]: row["count"] for row in outcomes},
+            profiles=await connection.fetch(_PROFILES, since, tenant),
+            stages=await connection.fetch(_STAGES, since, tenant),
+        )

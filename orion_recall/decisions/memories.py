@@ -10,7 +10,7 @@ from uuid import UUID
 
 from orion_recall.decisions.log import with_advice
 from orion_recall.errors import RecordError
-from orion_recall.postgres.pool import Pool, borrow, sqlstate
+from orion_recall.postgres.pool import Pool, Row, borrow, sqlstate
 from orion_recall.text.normal import storable
 
 _FACTS: LiteralString = """
@@ -123,17 +123,6 @@ WHERE tenant = $1 AND (decision_id = $2 OR (decision_id IS NULL AND corr_id = $3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackMessage:
-    """One message of feedback: the ids that were of use, and those that were wrong."""
-
-    used: Sequence[str]
-    wrong: Sequence[str]
-    note: str | None = None
-    actor: str | None = None
-    at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """All feedback on one answer: the ids of the memories that callers used, and of those that were wrong."""
 
@@ -141,11 +130,13 @@ class Judged:
     wrong: frozenset[str] = frozenset()
 
 
-async def feedback_on(pool: Pool, tenant: str, decision_id: str, corr_id: str) -> list[FeedbackMessage]:
-    """The feedback on a decision, named by its id or its correlation id, oldest first. RecordError."""
+async def feedback_on(pool: Pool, tenant: str, decision_id: str, corr_id: str) -> Sequence[Row]:
+    """The feedback on a decision, named by its id or its correlation id, oldest first. RecordError.
+
+    `used` and `wrong` are ids; note, actor and at go with them.
+    """
     async with borrow(pool, "reading feedback") as connection:
-        rows = await connection.fetch(_GIVEN, tenant, decision_id, corr_id)
-    return [FeedbackMessage(**dict(row.items())) for row in rows]
+        return await connection.fetch(_GIVEN, tenant, decision_id, corr_id)
 
 
 async def judgements(pool: Pool, ids: Sequence[UUID]) -> Mapping[str, Judged]:

@@ -43,201 +43,6 @@ _TRIM_ROUNDS = 200
 _MOST_ROUNDS = 50
 
 
-async def trim_to_bytes(redis: Redis, stream: str, most: int) -> int:
-    """Trim the stream to `most` bytes, as MEMORY USAGE counts them; how many entries went.
-
-    The newest entry stays. Nothing is trimmed where this user may not ask for it. RedisError: the bus refuses.
-    """
-    gone = 0
-    for _ in range(_MOST_ROUNDS):
-        try:
-            used = cast("int | None", await cast("Any", redis).memory_usage(stream, samples=0))
-        except NoPermissionError:
-            return gone
-        if used is None or used <= most:
-            return gone
-        length = int(await redis.xlen(stream))
-        if length <= 1:
-            return gone
-        kept = max(1, int(length * most / used * 0.9))
-        gone += int(await redis.xtrim(stream, maxlen=kept, approximate=False))
-    return gone
-
-
-class DecisionStream:
-    """One consumer of the decision stream. Its writes are retried until `stop` is set."""
-
-    def __init__(
-        self, redis: Redis, blocking: Redis, settings: Settings, *, consumer: str, stop: asyncio.Event
-    ) -> None:
-        self.name = settings.decision_stream
-        self.dead_name = f"{settings.decision_stream}:dead"
-        self._redis, self._stop = redis, stop
-        # What the bus refuses now: logged once, until it is taken again.
-        self._refused: set[str] = set()
-        self._dead_cap, self._dead_bytes = settings.dead_letters_cap, settings.dead_letters_bytes
-        self._keep_ms = settings.decisions_keep_s * 1000
-        self.claim_idle_ms = settings.claim_idle_ms * CLAIM_IDLE_TIMES
-        self.reader = GroupReader(redis, blocking, stream=self.name, group=DECISIONS_GROUP, consumer=consumer)
-
-    async def own_pending(self, after: str, count: int) -> list[Entry]:
-        """Entries pending for a consumer of this name, after the id `after`.
-
-        Empty when the bus does not answer: they stay pending, and are claimed when they have been idle.
-        """
-        try:
-            await self.reader.create_group()
-            found = cast(
-                "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes] | None]]]]",
-                await self._redis.xreadgroup(
-                    DECISIONS_GROUP, self.reader.consumer, {self.name: after}, count=count
-                ),
-            )
-        except (*BUS_AWAY, ResponseError) as error:
-            log.warning("pending decisions are left for later: %s", error)
-            return []
-        return [
-            Entry(id=entry_id.decode(), fields=fields or {}) for _, rows in found or [] for entry_id, fields in rows
-        ]
-
-    async def acknowledge(self, ids: Sequence[str]) -> None:
-        """Acknowledge entries that are persisted or set aside. What the bus refuses stays pending."""
-        if ids:
-            await self._insist(
-                "acknowledging decisions (they come again)",
-                lambda: self._redis.xack(self.name, DECISIONS_GROUP, *ids),
-            )
-
-    async def set_aside(self, entry_id: str, envelope: bytes, why: str) -> bool:
-        """Put an entry that cannot be persisted on the dead stream, with the reason, and acknowledge it.
-
-        False when the bus does not take it: the entry stays pending, and is claimed when it has been idle.
-        """
-        letter: dict[Any, Any] = {"entry_id": entry_id, "reason": why, "envelope": envelope}
-        is_taken = await self._insist(
-            "setting decisions aside (they stay pending and are tried again)",
-            lambda: self._redis.xadd(self.dead_name, letter, maxlen=self._dead_cap, approximate=True),
-        )
-        if is_taken:
-            await self._insist(
-                "trimming dead letters to their bytes",
-                lambda: trim_to_bytes(self._redis, self.dead_name, self._dead_bytes),
-            )
-            await self.acknowledge([entry_id])
-        return is_taken
-
-    async def count_lost(self, entry_id: str) -> None:
-        """Count an entry that was trimmed away while it was pending, and acknowledge it, counted or not.
-
-        While it is pending nothing after it could be trimmed.
-        """
-        is_counted = await self._insist(
-            "counting lost decisions (they go uncounted)", lambda: self._redis.incrby(f"{self.name}:trimmed", 1)
-        )
-        if is_counted or not self._stop.is_set():  # else its successor counts it
-            await self.acknowledge([entry_id])
-
-    async def lag(self) -> int | None:
-        """Decisions on the bus that are not acknowledged; None when unknown."""
-        try:
-            groups = await self._groups()
-        except (*BUS_AWAY, ResponseError):
-            return None
-        for group in groups:
-            unread = group.get("lag")
-            found = None if unread is None else int(unread) + int(group["pending"])
-            self.reader.note_unfinished(found)
-            return found
-        return None
-
-    async def trim(self) -> int:
-        """Trim what is persisted and older than ORION_DECISIONS_KEEP_S; never what is not acknowledged."""
-        try:
-            bound = await self._persisted_up_to()
-            if bound is None:
-                return 0
-            seconds, microseconds = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
-            oldest_kept = (int(seconds) * 1000 + int(microseconds) // 1000 - self._keep_ms, 0)
-            milliseconds, sequence = min(bound, oldest_kept)
-            if milliseconds <= 0:
-                return 0
-            return await self._trim_before(f"{milliseconds}-{sequence}")
-        except (*BUS_AWAY, ResponseError) as error:
-            log.debug("trimming %s: %s", self.name, error)
-            return 0
-
-    async def _trim_before(self, minimum: str) -> int:
-        trimmed = 0
-        for _ in range(_TRIM_ROUNDS):
-            gone = int(await self._redis.xtrim(self.name, minid=minimum, approximate=True))
-            trimmed += gone
-            if gone == 0:
-                break
-        return trimmed
-
-    async def _persisted_up_to(self) -> tuple[int, int] | None:
-        """The first entry id that is not acknowledged, or None without a group."""
-        for group in await self._groups():
-            delivered = id_parts(group["last-delivered-id"])
-            if not int(group["pending"]):
-                return delivered[0], delivered[1] + 1
-            summary = await self._redis.xpending(self.name, DECISIONS_GROUP)
-            oldest = summary["min"]
-            return min(delivered, id_parts(oldest)) if oldest is not None else delivered
-        return None
-
-    async def _groups(self) -> list[dict[str, Any]]:
-        groups = await self._redis.xinfo_groups(self.name)
-        return [group for group in groups if _text(group["name"]) == DECISIONS_GROUP]
-
-    async def _insist(self, doing: str, once: Callable[[], Awaitable[Any]]) -> bool:
-        """Whether the bus took it. False: it refused, or it was away until `stop` was set."""
-        backoff = Backoff(*BUS_S)
-        while True:
-            try:
-                await once()
-            except BUS_AWAY as error:
-                if self._stop.is_set():
-                    log.warning("%s: the bus is away (%s)", doing, type(error).__name__)
-                    return False
-                await backoff.wait(self._stop)
-            except ResponseError as error:
-                if doing not in self._refused and not group_is_gone(error):
-                    self._refused.add(doing)
-                    log.error("%s: the bus refused: %s", doing, error)  # noqa: TRY400 (no fault of the program)
-                return False
-            else:
-                self._refused.discard(doing)
-                return True
-
-
-async def are_persisted(redis: Redis, stream: str, until_ms: int) -> bool:
-    """Whether every decision that came to the stream until then, by the clock of the bus, is acknowledged."""
-    try:
-        groups = await redis.xinfo_groups(stream)
-    except ResponseError:  # nothing was ever decided here
-        return True
-    for group in groups:
-        if _text(group["name"]) != DECISIONS_GROUP:
-            continue
-        if int(group["pending"]):
-            oldest = (await redis.xpending(stream, DECISIONS_GROUP))["min"]
-            if oldest is not None and id_parts(oldest)[0] <= until_ms:
-                return False
-        unread = await redis.xrange(stream, min=f"({_text(group['last-delivered-id'])}", count=1)
-        return not unread or id_parts(unread[0][0] or "0-0")[0] > until_ms
-    return True
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def id_parts(entry_id: bytes | str) -> tuple[int, int]:
-    milliseconds, _, sequence = _text(entry_id).partition("-")
-    return int(milliseconds), int(sequence or 0)
-
-
 @dataclass(slots=True, kw_only=True)
 class SinkCounts:
     """Counts of entries by outcome: rows written, rows that existed already, entries set aside or trimmed.
@@ -260,7 +65,8 @@ class DecisionSink:
     """One consumer of the decision stream: `run()` it until cancelled. Several may run, here and elsewhere.
 
     `blocking` is the client for reads that wait; by default `redis`, whose socket time-out must then exceed
-    the block of one second. The pool may have been opened while Postgres was away.
+    the block of one second. The pool may have been opened while Postgres was away. `lag` are decisions that were
+    not in Postgres a few seconds ago; None when unknown.
     """
 
     def __init__(
@@ -273,28 +79,26 @@ class DecisionSink:
         blocking: Redis | None = None,
     ) -> None:
         self.counts = SinkCounts()
-        self._pool = pool
-        self._stop = asyncio.Event()
-        self._stream = DecisionStream(
-            redis, blocking or redis, settings, consumer=consumer or settings.instance, stop=self._stop
+        self.lag: int | None = None
+        self.postgres_is_away = False
+        self._redis, self._pool, self._settings = redis, pool, settings
+        self._stream = settings.decision_stream
+        self._reader = GroupReader(
+            redis,
+            blocking or redis,
+            stream=self._stream,
+            group=DECISIONS_GROUP,
+            consumer=consumer or settings.instance,
         )
+        # Set when the sink ends: writes are retried until then.
+        self._stop = asyncio.Event()
+        # What the bus refuses now: logged once, until it is taken again.
+        self._refused: set[str] = set()
         self._next_upkeep = 0.0
-        self._claim_every_s = settings.claim_idle_ms / 1000
-        self._away = False
-        self._lag: int | None = None
-
-    @property
-    def lag(self) -> int | None:
-        """Decisions that were not in Postgres a few seconds ago; None when unknown."""
-        return self._lag
 
     @property
     def lost(self) -> int:
-        return self._stream.reader.lost
-
-    @property
-    def postgres_is_away(self) -> bool:
-        return self._away
+        return self._reader.lost
 
     async def run(self) -> None:
         """Write decisions until cancelled; then finish the batch in flight within 5 s, while the pool is open."""
@@ -303,7 +107,7 @@ class DecisionSink:
             await self._finish_own_pending()
             while True:
                 began = time.monotonic()
-                entries = await self._claim_and_trim() or await self._stream.reader.read(BATCH_ROWS)
+                entries = await self._claim_and_trim() or await self._reader.read(BATCH_ROWS)
                 await self._finish(entries)
                 if len(entries) < BATCH_ROWS:
                     await asyncio.sleep(max(0.0, began + _REST_S - time.monotonic()))
@@ -315,11 +119,30 @@ class DecisionSink:
                     await self._finish_own_pending()
             raise
         finally:
-            await self._stream.reader.leave()
+            await self._reader.leave()
 
     async def _finish_own_pending(self) -> None:
+        """Entries pending for a consumer of this name.
+
+        When the bus does not answer they stay pending, and are claimed when they have been idle.
+        """
         after = "0-0"
-        while entries := await self._stream.own_pending(after, BATCH_ROWS):
+        while True:
+            try:
+                await self._reader.create_group()
+                found = cast(
+                    "list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes] | None]]]]",
+                    await self._redis.xreadgroup(
+                        DECISIONS_GROUP, self._reader.consumer, {self._stream: after}, count=BATCH_ROWS
+                    ),
+                )
+            except (*BUS_AWAY, ResponseError) as error:
+                log.warning("pending decisions are left for later: %s", error)
+                return
+            rows = [row for _, of_stream in found or [] for row in of_stream]
+            if not rows:
+                return
+            entries = [Entry(id=name.decode(), fields=fields or {}) for name, fields in rows]
             await self._finish(entries)
             after = entries[-1].id
 
@@ -327,12 +150,48 @@ class DecisionSink:
         """Every few seconds: trim, read the lag, and claim what an expired sink left pending."""
         if time.monotonic() < self._next_upkeep:
             return []
-        self.counts.trimmed += await self._stream.trim()
-        self._lag = await self._stream.lag()
-        claimed = await self._stream.reader.claim(BATCH_ROWS, self._stream.claim_idle_ms)
+        self.counts.trimmed += await self._trim()
+        await self._read_lag()
+        idle_ms = self._settings.claim_idle_ms
+        claimed = await self._reader.claim(BATCH_ROWS, idle_ms * CLAIM_IDLE_TIMES)
         if not claimed:  # else there may be more: claim again next time
-            self._next_upkeep = time.monotonic() + min(UPKEEP_EVERY_S, self._claim_every_s)
+            self._next_upkeep = time.monotonic() + min(UPKEEP_EVERY_S, idle_ms / 1000)
         return claimed
+
+    async def _read_lag(self) -> None:
+        lag = None
+        with contextlib.suppress(*BUS_AWAY, ResponseError):
+            if (group := await _group(self._redis, self._stream)) is not None:
+                unread = group.get("lag")
+                lag = None if unread is None else int(unread) + int(group["pending"])
+                self._reader.note_unfinished(lag)
+        self.lag = lag
+
+    async def _trim(self) -> int:
+        """Trim what is persisted and older than ORION_DECISIONS_KEEP_S; never what is not acknowledged."""
+        trimmed = 0
+        try:
+            if (group := await _group(self._redis, self._stream)) is None:
+                return 0
+            # The first entry id that is not acknowledged.
+            milliseconds, sequence = id_parts(group["last-delivered-id"])
+            if not int(group["pending"]):
+                sequence += 1
+            elif oldest := (await self._redis.xpending(self._stream, DECISIONS_GROUP))["min"]:
+                milliseconds, sequence = min((milliseconds, sequence), id_parts(oldest))
+            seconds, microseconds = await self._redis.time()  # pyright: ignore[reportUnknownMemberType]
+            kept_ms = int(seconds) * 1000 + int(microseconds) // 1000 - self._settings.decisions_keep_s * 1000
+            milliseconds, sequence = min((milliseconds, sequence), (kept_ms, 0))
+            if milliseconds <= 0:
+                return 0
+            for _ in range(_TRIM_ROUNDS):
+                gone = int(await self._redis.xtrim(self._stream, minid=f"{milliseconds}-{sequence}"))
+                trimmed += gone
+                if not gone:
+                    break
+        except (*BUS_AWAY, ResponseError) as error:
+            log.debug("trimming %s: %s", self._stream, error)
+        return trimmed
 
     async def _finish(self, entries: Sequence[Entry]) -> None:
         """Persist the entries, also when cancelled meanwhile."""
@@ -356,9 +215,9 @@ class DecisionSink:
             if envelope is not None:
                 rows.append((entry.id, envelope))
             elif entry.fields:
-                await self._set_aside(entry.id, b"", "the entry has no field envelope")
-            else:  # pending here, but trimmed from the stream
-                await self._stream.count_lost(entry.id)
+                await self.set_aside(entry.id, b"", "the entry has no field envelope")
+            else:
+                await self._count_lost(entry.id)
         for batch in batches(rows):
             if not await self._write(batch):
                 return
@@ -375,11 +234,19 @@ class DecisionSink:
                     return await self._halve(rows, error)
                 if self._stop.is_set():
                     return False
-                await self._note_away(error)
+                if not self.postgres_is_away:
+                    log.warning("decisions wait on the bus: %s", reason(error))
+                self.postgres_is_away = True
+                await self._read_lag()
                 await backoff.wait(self._stop)
             else:
-                self._note_written(len(rows), int(status.rpartition(" ")[2]))
-                await self._stream.acknowledge([entry_id for entry_id, _ in rows])
+                if self.postgres_is_away:
+                    log.warning("Postgres takes decisions again")
+                self.postgres_is_away = False
+                inserted = int(status.rpartition(" ")[2])
+                self.counts.persisted += inserted
+                self.counts.repeated += len(rows) - inserted
+                await self._acknowledge([entry_id for entry_id, _ in rows])
                 return True
 
     async def _halve(self, rows: Sequence[Row], error: Exception) -> bool:
@@ -388,30 +255,119 @@ class DecisionSink:
             return await self._write(rows[:middle]) and await self._write(rows[middle:])
         why = str(error).partition("\n")[0][:500]
         ((entry_id, envelope),) = rows
-        if await self._set_aside(entry_id, envelope, f"{sqlstate(error)} {why}"):
+        if await self.set_aside(entry_id, envelope, f"{sqlstate(error)} {why}"):
             log.warning("decision entry %s is set aside: %s", entry_id, reason(error))
         return True
 
-    async def _set_aside(self, entry_id: str, envelope: bytes, why: str) -> bool:
-        is_taken = await self._stream.set_aside(entry_id, envelope, why)
-        if is_taken:
-            self.counts.set_aside += 1
-        else:
+    async def _acknowledge(self, ids: Sequence[str]) -> None:
+        await self._insist(
+            "acknowledging decisions (they come again)",
+            lambda: self._redis.xack(self._stream, DECISIONS_GROUP, *ids),
+        )
+
+    async def set_aside(self, entry_id: str, envelope: bytes, why: str) -> bool:
+        """Put an entry that cannot be persisted on the dead stream, with the reason, and acknowledge it.
+
+        False when the bus does not take it: the entry stays pending, and is claimed when it has been idle.
+        """
+        dead, settings = f"{self._stream}:dead", self._settings
+        letter: dict[Any, Any] = {"entry_id": entry_id, "reason": why, "envelope": envelope}
+        is_taken = await self._insist(
+            "setting decisions aside (they stay pending and are tried again)",
+            lambda: self._redis.xadd(dead, letter, maxlen=settings.dead_letters_cap, approximate=True),
+        )
+        if not is_taken:
             self.counts.held += 1
-        return is_taken
+            return False
+        await self._insist(
+            "trimming dead letters to their bytes",
+            lambda: _trim_to_bytes(self._redis, dead, settings.dead_letters_bytes),
+        )
+        await self._acknowledge([entry_id])
+        self.counts.set_aside += 1
+        return True
 
-    async def _note_away(self, error: Exception) -> None:
-        if not self._away:
-            log.warning("decisions wait on the bus: %s", reason(error))
-        self._away = True
-        self._lag = await self._stream.lag()
+    async def _count_lost(self, entry_id: str) -> None:
+        """Count an entry that was trimmed away while it was pending, and acknowledge it, counted or not.
 
-    def _note_written(self, sent: int, inserted: int) -> None:
-        if self._away:
-            log.warning("Postgres takes decisions again")
-        self._away = False
-        self.counts.persisted += inserted
-        self.counts.repeated += sent - inserted
+        While it is pending nothing after it could be trimmed.
+        """
+        is_counted = await self._insist(
+            "counting lost decisions (they go uncounted)", lambda: self._redis.incrby(f"{self._stream}:trimmed", 1)
+        )
+        if is_counted or not self._stop.is_set():  # else its successor counts it
+            await self._acknowledge([entry_id])
+
+    async def _insist(self, doing: str, once: Callable[[], Awaitable[Any]]) -> bool:
+        """Whether the bus took it. False: it refused, or it was away until the sink ended."""
+        backoff = Backoff(*BUS_S)
+        while True:
+            try:
+                await once()
+            except BUS_AWAY as error:
+                if self._stop.is_set():
+                    log.warning("%s: the bus is away (%s)", doing, type(error).__name__)
+                    return False
+                await backoff.wait(self._stop)
+            except ResponseError as error:
+                if doing not in self._refused and not group_is_gone(error):
+                    self._refused.add(doing)
+                    log.error("%s: the bus refused: %s", doing, error)  # noqa: TRY400 (no fault of the program)
+                return False
+            else:
+                self._refused.discard(doing)
+                return True
+
+
+async def _trim_to_bytes(redis: Redis, stream: str, most: int) -> int:
+    """Trim the stream to `most` bytes, as MEMORY USAGE counts them; how many entries went.
+
+    The newest entry stays. Nothing is trimmed where this user may not ask for it. RedisError: the bus refuses.
+    """
+    gone = 0
+    for _ in range(_MOST_ROUNDS):
+        try:
+            used = cast("int | None", await cast("Any", redis).memory_usage(stream, samples=0))
+        except NoPermissionError:
+            return gone
+        if used is None or used <= most:
+            return gone
+        length = int(await redis.xlen(stream))
+        if length <= 1:
+            return gone
+        kept = max(1, int(length * most / used * 0.9))
+        gone += int(await redis.xtrim(stream, maxlen=kept, approximate=False))
+    return gone
+
+
+async def _group(redis: Redis, stream: str) -> dict[str, Any] | None:
+    groups: list[dict[str, Any]] = await redis.xinfo_groups(stream)
+    return next((group for group in groups if _text(group["name"]) == DECISIONS_GROUP), None)
+
+
+async def are_persisted(redis: Redis, stream: str, until_ms: int) -> bool:
+    """Whether every decision that came to the stream until then, by the clock of the bus, is acknowledged."""
+    try:
+        group = await _group(redis, stream)
+    except ResponseError:  # nothing was ever decided here
+        return True
+    if group is None:
+        return True
+    if int(group["pending"]):
+        oldest = (await redis.xpending(stream, DECISIONS_GROUP))["min"]
+        if oldest is not None and id_parts(oldest)[0] <= until_ms:
+            return False
+    unread = await redis.xrange(stream, min=f"({_text(group['last-delivered-id'])}", count=1)
+    return not unread or id_parts(unread[0][0] or "0-0")[0] > until_ms
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def id_parts(entry_id: bytes | str) -> tuple[int, int]:
+    milliseconds, _, sequence = _text(entry_id).partition("-")
+    return int(milliseconds), int(sequence or 0)
 
 
 def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

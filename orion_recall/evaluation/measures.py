@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from orion_recall.decisions.comparison import Mean, bootstrap_interval, randomisation_test
+from orion_recall.decisions.comparison import Mean, means_of, randomisation_test
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 from orion_recall.models.sparse import SparseEncoder
@@ -50,13 +50,6 @@ class Measured:
     queries: tuple[JudgedQuery, ...]
     values: Values
     missing: int
-
-    def rows_of(self, category: str) -> npt.NDArray[np.bool_]:
-        return np.array([query.category == category for query in self.queries], dtype=np.bool_)
-
-    @property
-    def categories(self) -> list[str]:
-        return sorted({query.category for query in self.queries})
 
 
 def depths_with(by: str, depths: Sequence[int]) -> tuple[int, ...]:
@@ -149,9 +142,11 @@ class Difference:
 
 
 def score(measured: Measured, *, resamples: int = 2000, seed: int = 0) -> tuple[Scores, dict[str, Scores]]:
+    """The means over all queries, and by category."""
+    categories = np.array([query.category for query in measured.queries])
     by_category = {
-        category: _scores(measured.measures, measured.values[measured.rows_of(category)], resamples, seed)
-        for category in measured.categories
+        category: _scores(measured.measures, measured.values[categories == category], resamples, seed)
+        for category in sorted(set(categories.tolist()))
     }
     return _scores(measured.measures, measured.values, resamples, seed), by_category
 
@@ -163,13 +158,13 @@ def compare(
     shared = [name for name in a.measures if name in b.measures]
     ours, theirs = _columns(a, shared), _columns(b, shared)
     between = theirs - ours
-    low, high = bootstrap_interval(between, resamples=resamples, seed=seed)
+    means = means_of(between, resamples=resamples, seed=seed)
     p = randomisation_test(between, permutations=permutations, seed=seed)
     return {
         name: Difference(
             a=float(ours[:, place].mean()),
             b=float(theirs[:, place].mean()),
-            difference=Mean(mean=float(between[:, place].mean()), low=float(low[place]), high=float(high[place])),
+            difference=means[place],
             p=float(p[place]),
             wins=int((between[:, place] > _SAME).sum()),
             ties=int((np.abs(between[:, place]) <= _SAME).sum()),
@@ -248,15 +243,8 @@ def check_same(files: tuple[Path, Path], a: Mapping[str, RunLine], b: Mapping[st
 
 
 def _scores(measures: Sequence[str], values: Values, resamples: int, seed: int) -> Scores:
-    low, high = bootstrap_interval(values, resamples=resamples, seed=seed)
-    means = values.mean(axis=0)
-    return Scores(
-        queries=len(values),
-        means={
-            name: Mean(mean=float(means[place]), low=float(low[place]), high=float(high[place]))
-            for place, name in enumerate(measures)
-        },
-    )
+    means = means_of(values, resamples=resamples, seed=seed)
+    return Scores(queries=len(values), means=dict(zip(measures, means, strict=True)))
 
 
 def _columns(measured: Measured, names: Sequence[str]) -> Values:

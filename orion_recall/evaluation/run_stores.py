@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
-import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
-from orion_recall.errors import EvaluationError, SourceError
-from orion_recall.evaluation.dataset import JudgedQuery, read_memories
-from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache, cached
+from orion_recall.errors import SourceError
+from orion_recall.evaluation.dataset import JudgedQuery
+from orion_recall.evaluation.vectors import VectorCache
 from orion_recall.index.texts import event_time
 from orion_recall.interfaces import Projection
-from orion_recall.models.embedder import Embedder
-from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
-from orion_recall.serving.backends import Opened, open_sources
+from orion_recall.serving.backends import Opened
 from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import KeywordWeights
 from orion_recall.values import Change, Memory, Neighbour, Outcome
@@ -109,13 +105,6 @@ class RunSummary:
     source_ms: dict[str, dict[str, float]] = field(default_factory=dict[str, dict[str, float]])
 
 
-@contextlib.contextmanager
-def timed(summary: RunSummary, what: str) -> Generator[None]:
-    began = time.perf_counter()
-    yield
-    summary.seconds[what] = round(time.perf_counter() - began, 2)
-
-
 def private_settings(settings: Settings, data_dir: Path) -> Settings:
     """The settings of a run: defaults, but for those that a run keeps."""
     untouched = {
@@ -131,51 +120,6 @@ def index_and_graph(opened: Opened) -> tuple[Projection, Projection]:
     if opened.index is None or opened.graph is None:
         raise SourceError("; ".join(opened.broken.values()))
     return opened.index, opened.graph
-
-
-@contextlib.asynccontextmanager
-async def prepared(
-    plan: Plan, private: Settings, progress: Progress, summary: RunSummary
-) -> AsyncGenerator[tuple[Opened, Contents]]:
-    """The stores in the folder of `private`, open and filled with the plan's memories, and their contents.
-
-    EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
-    """
-    with timed(summary, "reading"):
-        memories = await asyncio.to_thread(read_memories, plan.memories)
-        contents = Contents.of(memories)
-        _check_together(plan, contents, summary)
-        steps = await asyncio.to_thread(changes, memories)
-        sparse = await asyncio.to_thread(SparseEncoder, plan.keywords or private.keyword_weights)
-    embedders: list[CachedEmbedder] = []
-
-    def around(embedder: Embedder) -> Embedder:
-        if plan.cache is None:
-            return embedder
-        embedders.append(cached(embedder, plan.cache))
-        return embedders[0]
-
-    with plan.cache or contextlib.nullcontext():
-        async with open_sources(private, around=around, sparse=sparse) as opened:
-            with timed(summary, "index and graph"):
-                progress.begins("index and graph", len(steps))
-                await fill(index_and_graph(opened), steps, progress.advanced)
-            for embedder in embedders:
-                summary.vectors_embedded, summary.vectors_from_cache = embedder.embedded, embedder.from_cache
-            yield opened, contents
-
-
-def _check_together(plan: Plan, contents: Contents, summary: RunSummary) -> None:
-    """EvaluationError for a query whose conversation has no memory; counts evidence that is no memory of it."""
-    known = {conversation: frozenset(ids) for conversation, ids in contents.ids.items()}
-    for query in plan.queries:
-        if query.conversation not in known:
-            raise EvaluationError(
-                f"{plan.queries_file}:{query.line}: conversation_id {query.conversation!r} has no memory in "
-                f"{plan.memories}"
-            )
-    summary.evidence_unknown = sum(len(query.evidence - known[query.conversation]) for query in plan.queries)
-    summary.memories, summary.conversations = sum(map(len, known.values())), len(known)
 
 
 def changes(memories: Sequence[Memory]) -> list[Change]:

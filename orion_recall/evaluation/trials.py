@@ -7,6 +7,7 @@ without one that source is off.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import tempfile
@@ -20,22 +21,26 @@ from typing import Any
 from orion_recall.atomic_file import whole_text
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.decisions.comparison import percentile
-from orion_recall.errors import SourceError
+from orion_recall.errors import EvaluationError, SourceError
 from orion_recall.evaluation.baselines import BaselineName, Baselines
-from orion_recall.evaluation.dataset import JudgedQuery, RunLine
+from orion_recall.evaluation.dataset import JudgedQuery, RunLine, read_memories
 from orion_recall.evaluation.run_stores import (
     Contents,
     Plan,
     Progress,
     RunSummary,
-    prepared,
+    changes,
+    fill,
+    index_and_graph,
     private_settings,
-    timed,
 )
+from orion_recall.evaluation.vectors import CachedEmbedder
+from orion_recall.models.embedder import Embedder
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.backends import Opened
+from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 
 # Figures must not depend on the load of the machine: sources get the longest timeout that a profile may have.
@@ -68,8 +73,14 @@ class Trials:
 
     async def run(self, profile: Profile, *, what: str, queries: Sequence[JudgedQuery] | None = None) -> Run:
         """The result of every query by its id, or of these. `what` names the trial in the progress."""
-        recalls = self.recalls(profile, what=what, queries=queries)
-        return {query.id: line_of(recalled) async for query, recalled in recalls}
+        found: Run = {}
+        async for query, recalled in self.recalls(profile, what=what, queries=queries):
+            found[query.id] = RunLine(
+                ranked=tuple(item.memory.id for item in recalled.ranked),
+                selected=tuple(item.scored.memory.id for item in recalled.selection.items),
+                unsure=recalled.is_unsure,
+            )
+        return found
 
     async def recalls(
         self, profile: Profile, *, what: str, queries: Sequence[JudgedQuery] | None = None
@@ -102,25 +113,58 @@ def silent_of(recalled: Recalled) -> dict[str, str]:
     return {name: one.error or one.status for name, one in asked.items() if one.status in ("failed", "late")}
 
 
-def line_of(recalled: Recalled) -> RunLine:
-    return RunLine(
-        ranked=tuple(item.memory.id for item in recalled.ranked),
-        selected=tuple(item.scored.memory.id for item in recalled.selection.items),
-        unsure=recalled.is_unsure,
-    )
-
-
 @contextlib.asynccontextmanager
-async def trials(plan: Plan, settings: Settings, progress: Progress) -> AsyncGenerator[Trials]:
-    """The plan's memories in stores of their own, as for a run, until the end of the block.
+async def trials(
+    plan: Plan, settings: Settings, progress: Progress, summary: RunSummary | None = None
+) -> AsyncGenerator[Trials]:
+    """The plan's memories in stores of their own until the end of the block; the summary is told of them.
 
     EvaluationError: the files cannot be used. SourceError: the stores could not be opened.
     """
-    summary = RunSummary(profile=plan.profile.profile, profile_hash=plan.profile.content_hash)
-    with tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
+    summary = summary or RunSummary(profile=plan.profile.profile, profile_hash=plan.profile.content_hash)
+    began = time.perf_counter()
+    memories = await asyncio.to_thread(read_memories, plan.memories)
+    contents = Contents.of(memories)
+    _check_together(plan, contents, summary)
+    steps = await asyncio.to_thread(changes, memories)
+    sparse = await asyncio.to_thread(SparseEncoder, plan.keywords or settings.keyword_weights)
+    summary.seconds["reading"] = _seconds_since(began)
+    embedders: list[CachedEmbedder] = []
+
+    def around(embedder: Embedder) -> Embedder:
+        if plan.cache is None:
+            return embedder
+        embedders.append(CachedEmbedder(embedder, plan.cache))
+        return embedders[0]
+
+    with tempfile.TemporaryDirectory(prefix="orion-eval-") as folder, plan.cache or contextlib.nullcontext():
         private = private_settings(settings, Path(folder) / "data")
-        async with prepared(plan, private, progress, summary) as (opened, contents):
+        async with open_sources(private, around=around, sparse=sparse) as opened:
+            began = time.perf_counter()
+            progress.begins("index and graph", len(steps))
+            await fill(index_and_graph(opened), steps, progress.advanced)
+            summary.seconds["index and graph"] = _seconds_since(began)
+            for embedder in embedders:
+                summary.vectors_embedded, summary.vectors_from_cache = embedder.embedded, embedder.from_cache
+            summary.model, summary.timeline = opened.embedder.name, "sql_timeline" in opened.sources.by_name
             yield Trials(plan, opened, contents, progress)
+
+
+def _seconds_since(began: float) -> float:
+    return round(time.perf_counter() - began, 2)
+
+
+def _check_together(plan: Plan, contents: Contents, summary: RunSummary) -> None:
+    """EvaluationError for a query whose conversation has no memory; counts evidence that is no memory of it."""
+    known = {conversation: frozenset(ids) for conversation, ids in contents.ids.items()}
+    for query in plan.queries:
+        if query.conversation not in known:
+            raise EvaluationError(
+                f"{plan.queries_file}:{query.line}: conversation_id {query.conversation!r} has no memory in "
+                f"{plan.memories}"
+            )
+    summary.evidence_unknown = sum(len(query.evidence - known[query.conversation]) for query in plan.queries)
+    summary.memories, summary.conversations = sum(map(len, known.values())), len(known)
 
 
 Times = dict[tuple[str, str], list[float]]
@@ -137,43 +181,37 @@ async def run(
     name = plan.profile.profile if baseline is None else f"baseline.{baseline}"
     content_hash = plan.profile.content_hash if baseline is None else ""
     summary = RunSummary(profile=name, profile_hash=content_hash)
-    with whole_text(out) as lines, tempfile.TemporaryDirectory(prefix="orion-eval-") as folder:
-        private = private_settings(settings, Path(folder) / "data")
-        async with prepared(plan, private, progress, summary) as (opened, contents):
-            summary.model = opened.embedder.name
-            summary.timeline = "sql_timeline" in opened.sources.by_name
+    with whole_text(out) as lines:
+        async with trials(plan, settings, progress, summary) as tried:
             times: Times = defaultdict(list)
             progress.begins("queries", len(plan.queries))
-            trials = Trials(plan, opened, contents, progress)
-            baselines = None if baseline is None else Baselines.of(opened, contents)
-            with timed(summary, "queries"):
-                # One after the other: vectors embedded in one batch differ in the last bits.
-                for done, query in enumerate(plan.queries, 1):
-                    began = time.perf_counter()
-                    if baseline is not None and baselines is not None:
-                        found = await baselines.line(baseline, query)
-                        line = found.model_dump(include={"ranked", "selected", "unsure"})
-                        line |= {"outcome": "ok" if found.ranked else "empty", "probability": None}
-                    else:
-                        recalled = await trials.recalled(query, plan.profile)
-                        _note(recalled, summary, times)
-                        line = _line(recalled)
-                    times["query", ""].append((time.perf_counter() - began) * 1000)
-                    lines.write(json.dumps(_about(query, name) | line, ensure_ascii=False) + "\n")
-                    summary.queries += 1
-                    progress.advanced(done)
+            baselines = Baselines.of(tried.opened, tried.contents) if baseline is not None else None
+            all_began = time.perf_counter()
+            # One after the other: vectors embedded in one batch differ in the last bits.
+            for done, query in enumerate(plan.queries, 1):
+                began = time.perf_counter()
+                if baseline is not None and baselines is not None:
+                    found = await baselines.line(baseline, query)
+                    line = found.model_dump(include={"ranked", "selected", "unsure"})
+                    line |= {"outcome": "ok" if found.ranked else "empty", "probability": None}
+                else:
+                    recalled = await tried.recalled(query, plan.profile)
+                    _note(recalled, summary, times)
+                    line = _line(recalled)
+                times["query", ""].append((time.perf_counter() - began) * 1000)
+                about = {
+                    "query_id": query.id,
+                    "conversation_id": query.conversation,
+                    "category": query.category,
+                    "profile": name,
+                }
+                lines.write(json.dumps(about | line, ensure_ascii=False) + "\n")
+                summary.queries += 1
+                progress.advanced(done)
+            summary.seconds["queries"] = _seconds_since(all_began)
             summary.query_ms = _percentiles(times, "query")[""]
             summary.stage_ms, summary.source_ms = _percentiles(times, "stage"), _percentiles(times, "source")
     return summary
-
-
-def _about(query: JudgedQuery, profile: str) -> dict[str, Any]:
-    return {
-        "query_id": query.id,
-        "conversation_id": query.conversation,
-        "category": query.category,
-        "profile": profile,
-    }
 
 
 def _line(recalled: Recalled) -> dict[str, Any]:

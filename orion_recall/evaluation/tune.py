@@ -41,7 +41,6 @@ from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-_Problem = tuple[Values, Values, Values, float]  # features, outside, wanted, l2
 
 PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
 CHANGING = ("late", "links", "second_step", "conversation")
@@ -91,7 +90,6 @@ class Candidates:
     """One query's candidates: `values` of the shape (candidates, parts), NaN for a missing part; the evidence."""
 
     query: JudgedQuery
-    ids: tuple[str, ...]
     values: Values
     relevant: Flags
 
@@ -103,7 +101,6 @@ class Candidates:
         )
         return cls(
             query=query,
-            ids=tuple(item.memory.id for item in scored),
             values=values.reshape(len(scored), len(PARTS)),
             relevant=np.array([item.memory.id in query.evidence for item in scored], dtype=np.bool_),
         )
@@ -126,10 +123,10 @@ async def tune(trials: Trials, learning: LearningOptions, *, depths: tuple[int, 
             [one for place, one in enumerate(table) if place not in left_out], current, learning
         )
         mine = [table[place].query for place in sorted(left_out)]
-        other = _with(current, folds[name])
+        other = current.model_copy(update={"ranking": RankingWeights(**folds[name])})
         held_out |= await trials.run(other, what=f"learned without {name}", queries=mine)
     weights = weights_of(table, current, learning)
-    tuned = _with(current, weights)
+    tuned = current.model_copy(update={"ranking": RankingWeights(**weights)})
     baselines = Baselines.of(trials.opened, trials.contents)
     runs: dict[str, Run] = {
         "plain rrf": {query.id: await baselines.line("rrf", query) for query in counting},
@@ -158,10 +155,6 @@ def with_all_parts(profile: Profile, learned: Sequence[str]) -> Profile:
             "strategies": Strategies(),
         }
     )
-
-
-def _with(profile: Profile, weights: Mapping[str, float]) -> Profile:
-    return profile.model_copy(update={"ranking": RankingWeights(**weights)})
 
 
 def weights_of(table: Sequence[Candidates], profile: Profile, learning: LearningOptions) -> dict[str, float]:
@@ -222,7 +215,42 @@ def learn_weights(lists: Sequence[Values], relevant: Sequence[Flags], *, l2: flo
         features[row, : len(one)] = one
         outside[row, : len(one)] = 0.0
         wanted[row, : len(one)] = relevant[place] / relevant[place].sum()
-    return _minimum(features, outside, wanted, l2)
+
+    def measured(weights: Values) -> tuple[float, Values]:
+        """The loss, and the softmax of each query."""
+        scores = features @ weights
+        inside = scores + outside
+        top = inside.max(axis=1, keepdims=True)
+        raised = np.exp(inside - top)
+        total = raised.sum(axis=1, keepdims=True)
+        loss = (top + np.log(total)).sum() - (wanted * scores).sum() + 0.5 * l2 * weights @ weights
+        return float(loss), raised / total
+
+    weights = np.ones(features.shape[2])
+    loss, shares = measured(weights)
+    for _ in range(_STEPS):
+        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + l2 * weights
+        free = (weights > 0) | (gradient < 0)
+        if not free.any() or np.abs(gradient[free]).max() < _CLOSE:
+            break
+        means = np.einsum("qn,qnp->qp", shares, features)
+        flat = (features * np.sqrt(shares)[:, :, None]).reshape(-1, len(weights))
+        curvature = flat.T @ flat - means.T @ means + l2 * np.eye(len(weights))
+        step, part = np.zeros_like(weights), 1.0
+        step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
+        while True:  # a backtracking line search
+            other = np.maximum(weights + part * step, 0.0)
+            after, of_other = measured(other)
+            if after < loss or part <= _CLOSE:
+                break
+            part /= 2
+        if after >= loss:
+            break
+        moved = np.abs(other - weights).max()
+        weights, loss, shares = other, after, of_other
+        if moved < _CLOSE:
+            break
+    return weights
 
 
 def _centred(values: Values) -> Values:
@@ -231,49 +259,6 @@ def _centred(values: Values) -> Values:
     filled = np.where(there, values, 0.0)
     means = filled.sum(axis=0) / np.maximum(there.sum(axis=0), 1)
     return np.where(there, filled - means, 0.0)
-
-
-def _minimum(features: Values, outside: Values, wanted: Values, l2: float) -> Values:
-    weights = np.ones(features.shape[2])
-    for _ in range(_STEPS):
-        shares = _softmax(features @ weights + outside)
-        gradient = np.einsum("qn,qnp->p", shares - wanted, features) + l2 * weights
-        means = np.einsum("qn,qnp->qp", shares, features)
-        flat = (features * np.sqrt(shares)[:, :, None]).reshape(-1, len(weights))
-        curvature = flat.T @ flat - means.T @ means + l2 * np.eye(len(weights))
-        free = (weights > 0) | (gradient < 0)
-        if not free.any() or np.abs(gradient[free]).max() < _CLOSE:
-            break
-        step = np.zeros_like(weights)
-        step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], gradient[free])
-        weights, moved = _along((features, outside, wanted, l2), weights, step)
-        if moved < _CLOSE:
-            break
-    return weights
-
-
-def _along(problem: _Problem, weights: Values, step: Values) -> tuple[Values, float]:
-    """Backtracking line search: the first point with a lower loss, and its distance."""
-    before, share = _loss(*problem, weights), 1.0
-    while share > _CLOSE:
-        other = np.maximum(weights + share * step, 0.0)
-        if _loss(*problem, other) < before:
-            return other, float(np.abs(other - weights).max())
-        share /= 2
-    return weights, 0.0
-
-
-def _loss(features: Values, outside: Values, wanted: Values, l2: float, weights: Values) -> float:
-    scores = features @ weights
-    inside = scores + outside
-    top = inside.max(axis=1)
-    total = top + np.log(np.exp(inside - top[:, None]).sum(axis=1))
-    return float((total - (wanted * scores).sum(axis=1)).sum() + 0.5 * l2 * weights @ weights)
-
-
-def _softmax(scores: Values) -> Values:
-    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return raised / raised.sum(axis=1, keepdims=True)
 
 
 def write_profile(profile: Profile, out: Path, weights: Mapping[str, float]) -> Profile:

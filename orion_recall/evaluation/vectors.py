@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from orion_recall.models import embedder as embedding
 from orion_recall.models.embedder import Embedder
-from orion_recall.models.token_space import Tokens, TokenVectors
+from orion_recall.models.token_space import Tokens, TokenVectors, token_space_of
 
 log = logging.getLogger("orion_recall.evaluation")
 
@@ -92,13 +92,16 @@ class VectorCache:
 
 
 class CachedEmbedder:
-    """An embedder with a cache of document vectors; queries are always embedded."""
+    """An embedder with a cache of the vectors of documents and of their tokens; queries are always embedded."""
 
     def __init__(self, embedder: Embedder, cache: VectorCache) -> None:
         self._embedder, self._cache = embedder, cache
+        self._tokens = embedder if isinstance(embedder, TokenVectors) else None
         self._space = space_of(embedder)
         self.name, self.dimension = embedder.name, embedder.dimension
         self.weights_sha256 = embedder.weights_sha256
+        self.token_space = token_space_of(embedder)
+        self.token_width = 0 if self._tokens is None else self._tokens.token_width
         self.from_cache = self.embedded = 0
 
     async def embed_query(self, text: str) -> Vectors:
@@ -109,6 +112,23 @@ class CachedEmbedder:
             return [vector.astype("<f4").tobytes() for vector in await self._embedder.embed_documents(missing)]
 
         return self._dense(await self._kept(texts, b"", made))
+
+    async def query_tokens(self, text: str) -> Tokens:
+        assert self._tokens is not None
+        return await self._tokens.query_tokens(text)
+
+    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
+        """A text's vector is kept as float32, and those of its tokens as float16."""
+        assert self._tokens is not None
+        of_tokens = self._tokens
+
+        async def made(missing: Sequence[str]) -> list[bytes]:
+            both = zip(*await of_tokens.documents_with_tokens(missing), strict=True)
+            return [one.astype("<f4").tobytes() + tokens.astype("<f2").tobytes() for one, tokens in both]
+
+        kept = await self._kept(texts, self.token_space.encode(), made)
+        halves = (np.frombuffer(blob, dtype="<f2", offset=4 * self.dimension) for blob in kept)
+        return self._dense(kept), [theirs.reshape(-1, self.token_width).astype(np.float32) for theirs in halves]
 
     def _dense(self, kept: Sequence[bytes]) -> Vectors:
         rows = [np.frombuffer(blob, dtype="<f4", count=self.dimension) for blob in kept]
@@ -131,33 +151,6 @@ class CachedEmbedder:
         self.embedded += len(missing)
         self.from_cache += len(texts) - len(missing)
         return [known[key] for key in keys]
-
-
-class CachedTokenEmbedder(CachedEmbedder):
-    """A cached embedder with token vectors: a text's vector as float32 and those of its tokens as float16."""
-
-    def __init__(self, embedder: Embedder, tokens: TokenVectors, cache: VectorCache) -> None:
-        super().__init__(embedder, cache)
-        self._tokens = tokens
-        self.token_space, self.token_width = tokens.token_space, tokens.token_width
-
-    async def query_tokens(self, text: str) -> Tokens:
-        return await self._tokens.query_tokens(text)
-
-    async def documents_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[Tokens]]:
-        async def made(missing: Sequence[str]) -> list[bytes]:
-            both = zip(*await self._tokens.documents_with_tokens(missing), strict=True)
-            return [one.astype("<f4").tobytes() + tokens.astype("<f2").tobytes() for one, tokens in both]
-
-        kept = await self._kept(texts, self.token_space.encode(), made)
-        halves = (np.frombuffer(blob, dtype="<f2", offset=4 * self.dimension) for blob in kept)
-        return self._dense(kept), [theirs.reshape(-1, self.token_width).astype(np.float32) for theirs in halves]
-
-
-def cached(embedder: Embedder, cache: VectorCache) -> CachedEmbedder:
-    if isinstance(embedder, TokenVectors) and embedder.token_space:
-        return CachedTokenEmbedder(embedder, embedder, cache)
-    return CachedEmbedder(embedder, cache)
 
 
 def space_of(embedder: Embedder) -> bytes:

@@ -18,12 +18,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.contracts import describe
 from orion_recall.decisions.profile_texts import ProfileTexts
-from orion_recall.decisions.retention import Retention
+from orion_recall.decisions.retention import OLD_DECISIONS
 from orion_recall.decisions.sink import DecisionSink, are_persisted
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.extraction.light import Extractor
-from orion_recall.memory.intake.background import KEPT_DAYS, AccessCounts, keep_dead_letters, keep_requests
+from orion_recall.memory.intake.background import KEPT_DAYS, OLD_REQUESTS, AccessCounts, keep_dead_letters
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import BackgroundExtraction, ExtractionQueue
 from orion_recall.memory.record.reader import RecordReader
@@ -31,7 +31,7 @@ from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests
 from orion_recall.memory.replicas.projector import Projector, WriterLock, heartbeat_for_broken
 from orion_recall.memory.replicas.tombstones import Freshness
-from orion_recall.postgres.periods import Periods
+from orion_recall.postgres.periods import Periods, Retention
 from orion_recall.postgres.pool import Pool, close_pool, is_connection_lost, open_pool
 from orion_recall.postgres.schema import migrate
 from orion_recall.profile.watch import LoadedProfile
@@ -188,7 +188,8 @@ class BackgroundWork:
         requests, reader = CopyRequests(pool), RecordReader(pool)
         keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
         decisions, answers, days = self._kept
-        parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions)
+        retention = (Retention(pool, answers, OLD_REQUESTS), Retention(pool, decisions, OLD_DECISIONS))
+        parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention)
         now, streams = self._bus.clock.now, self._dead_streams
         return [
             *(part.run() for part in parts),

@@ -77,14 +77,15 @@ def test_imports_are_measured_alone_and_beside_recalls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "found.json"
-    small = ("--sizes", "100,200", "--rounds", 1, "--portion", 100, "--quiet-seconds", 0.2, "--rest", 0)
+    small = ("--size", 100, "--rounds", 1, "--portion", 100, "--quiet-seconds", 0.2)
 
     run(imports.main, monkeypatch, *small, "--json", file)
 
     shown, found = capsys.readouterr().out, json.loads(file.read_text("utf-8"))
     assert "recall p95 beside an import / quiet" in shown
-    assert [one["imported"]["memories"] for one in found["sizes"]] == [100, 100]
-    [measured] = found["rounds"]
-    assert measured["beside"]["memories"] == 100
-    assert measured["during"]["recalls"] > 0
-    assert found["disk_each"]["index"] >= 0
+    for name in (
+        "memories a second, alone",
+        "memories a second, beside recalls",
+        "recall p95 ms, beside an import",
+    ):
+        assert found[name][0] > 0, name

@@ -8,12 +8,11 @@ import pytest
 
 from tests.acceptance.program import Program, processes_on
 
-pytestmark = pytest.mark.acceptance
+pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
 
 SOURCES = {"vector", "lexical", "rdf", "sql_timeline"}
 
 
-@pytest.mark.slow
 def test_the_demo_finds_something_in_every_source_and_reads_its_decisions_back_twice(program: Program) -> None:
     # Whatever the environment names, the demo keeps to its own engines.
     elsewhere = program.with_settings(
@@ -46,7 +45,6 @@ def test_the_demo_finds_something_in_every_source_and_reads_its_decisions_back_t
     assert processes_on(program.folder) == []
 
 
-@pytest.mark.slow
 def test_a_demo_that_is_interrupted_stops_its_engines(program: Program) -> None:
     with program.started("demo", "--data", str(program.data)) as running:
         running.wait_until(lambda: "bus and Postgres run" in running.err, "its engines")

@@ -47,7 +47,6 @@ def copies(program: Program) -> dict[str, int]:
     return {one["copy"].partition(":")[2]: one["position"] for one in told if one["kind"] == "index"}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(WITH_SERVERS, reason="it is of embedded copies")
 def test_several_workers_share_the_queries_and_are_replaced_and_stopped(program: Program) -> None:
     file = program.folder / "memories.jsonl"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import shutil
@@ -23,7 +22,7 @@ from bus_leftovers import leftovers
 from executor import Executor, until
 from explained import Asked, served
 from redis.asyncio import Redis
-from serving import IS_SHARED, caught_up
+from serving import IS_SHARED, caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
@@ -37,6 +36,21 @@ from tests.stand_ins.oxigraph import Oxigraph, oxigraph
 from tests.stand_ins.patient_profiles import patient_profiles
 
 _TEMPLATE = "orion_template"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path under one that everybody may enter, which pytest's own are not."""
+    made = Path(tempfile.mkdtemp(prefix="orion-test-", dir="/tmp"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made, ignore_errors=True)
+
+
+@pytest.fixture
+def data_dir(folder: Path) -> Path:
+    """A data folder that is yet to be made."""
+    return folder / "data"
 
 
 @pytest.fixture(scope="package")
@@ -197,18 +211,13 @@ async def _running_service(_service_engines: EmbeddedEngines) -> AsyncGenerator[
         health_port=0,
     )
     before = IS_SHARED.set(True)
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
+    async with started(settings) as service:
         IS_SHARED.reset(before)
-        await ready.wait()
         async with RecallClient.connect(_service_engines.redis_url, prefix="svc:") as client:
             receipt = await client.store(_MEMORIES)
         assert receipt.stored == len(_MEMORIES), receipt
         await caught_up(service, receipt.position or 0)
         yield service
-        service.stop()
-        await serving
 
 
 @pytest.fixture

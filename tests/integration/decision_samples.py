@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from importlib.resources import files
 from typing import Any
 from uuid import uuid4
 
 from redis.asyncio import Redis
 
+from orion_recall.postgres.pool import Pool
+
+INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
@@ -74,3 +78,8 @@ async def publish(redis: Redis, stream: str, *envelopes: bytes) -> list[str]:
     """Put envelopes on the stream; gives the entry ids."""
     ids: list[Any] = [await redis.xadd(stream, {"envelope": text}) for text in envelopes]
     return [entry_id.decode() for entry_id in ids]
+
+
+async def insert(pool: Pool, *decisions: dict[str, Any]) -> None:
+    """Decisions written to the log, as the sink writes them."""
+    await pool.execute(INSERT, [envelope(each) for each in decisions])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from executor import until
-from serving import caught_up
+from serving import caught_up, started_with_client
 
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallDecisionV1
@@ -100,13 +99,7 @@ async def served(redis_url: str, dsn: str, folder: Path) -> AsyncGenerator[Asked
         deadline_ms=20_000,
         health_port=0,
     )
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        await ready.wait()
+    async with started_with_client(settings) as (service, client):
         pool = await open_pool(dsn, name="test", max_size=2)
-        async with RecallClient.connect(redis_url, prefix=settings.prefix) as client:
-            yield Asked(service, client, pool)
+        yield Asked(service, client, pool)
         await pool.close()
-        service.stop()
-        await serving

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -14,16 +15,18 @@ from executor import until
 
 from orion_recall.bus.connect import connect
 from orion_recall.bus.worker_bus import WorkerBus
+from orion_recall.client import RecallClient
 from orion_recall.errors import SourceError
+from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.types import Sources
-from orion_recall.serving.backends import Opened
+from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.serving.observe.observer import observing
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key, text_hash
-from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
+from orion_recall.values import Hit, Memory, MemoryView, SearchRequest, SourceName
 
 # Whether the running code belongs to the service that tests share: what it starts inherits it.
 IS_SHARED: ContextVar[bool] = ContextVar("is_shared", default=False)
@@ -79,19 +82,60 @@ def quick_settings(redis_url: str, **changes: object) -> Settings:
     )
 
 
+class NoProgress:
+    """Progress that nobody looks at."""
+
+    def begins(self, what: str, total: int) -> None: ...
+
+    def advanced(self, done: int) -> None: ...
+
+
+@asynccontextmanager
+async def taking_queries(service: Service) -> AsyncGenerator[asyncio.Task[None]]:
+    """The service takes queries until the end of the block, if it has not been stopped before."""
+    ready = asyncio.Event()
+    task = asyncio.create_task(service.serve(ready))
+    try:
+        await ready.wait()
+        yield task
+    finally:
+        service.stop()
+        await task
+
+
+@asynccontextmanager
+async def started(settings: Settings) -> AsyncGenerator[Service]:
+    """A whole service that takes queries, until the end of the block."""
+    async with Service.start(settings) as service, taking_queries(service):
+        yield service
+
+
+@asynccontextmanager
+async def started_with_client(settings: Settings) -> AsyncGenerator[tuple[Service, RecallClient]]:
+    """A whole service and a client of it; at the end every decision on its bus is in Postgres, where it has one."""
+    async with started(settings) as service:
+        async with RecallClient.connect(settings.bus_url or "", prefix=settings.prefix) as client:
+            yield service, client
+        if settings.dsn is not None:
+            await all_persisted(service)
+
+
+@asynccontextmanager
+async def filled_stores(memories: Sequence[Memory]) -> AsyncGenerator[Opened]:
+    """Embedded stores in a folder of their own that hold the memories."""
+    with tempfile.TemporaryDirectory(prefix="orion-stores-", dir="/tmp") as folder:
+        async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
+            await fill(index_and_graph(stores), changes(memories))
+            yield stores
+
+
 @asynccontextmanager
 async def serving(settings: Settings, opened: Opened) -> AsyncGenerator[tuple[Service, asyncio.Task[None]]]:
     """A service that takes queries; stopped at the end of the block, if it has not been."""
     async with WorkerBus.open(settings) as bus, observing(settings) as observer:
         service = Service(settings, opened, bus, observer=observer)
-        ready = asyncio.Event()
-        task = asyncio.create_task(service.serve(ready))
-        try:
-            await ready.wait()
+        async with taking_queries(service) as task:
             yield service, task
-        finally:
-            service.stop()
-            await task
 
 
 async def caught_up(service: Service, position: int) -> None:

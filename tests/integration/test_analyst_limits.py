@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
-from decision_samples import decision, envelope
+from decision_samples import INSERT, decision, envelope
 from deploy_servers import guarded_postgres, role_dsn, role_passwords, run_program, run_psql, session
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions import log as decision_log
 from orion_recall.decisions.log import DecisionLog, let_analysts_in
 from orion_recall.decisions.retention import Deleted, purge_older
-from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
@@ -51,6 +50,7 @@ WRITING = (
     "SELECT 1 AS one INTO TEMP mine",
     "CREATE TABLE public.mine (id int)",
     "CREATE SCHEMA mine",
+    "DELETE FROM recall_decisions",
 )
 SCHEMA_LOCK = 7402116889
 
@@ -108,6 +108,7 @@ async def test_no_advisory_lock_of_an_analyst_stops_a_write(dsn: str, worker: Po
         "SELECT try_write_lock('decisions')",
         "LOCK TABLE recall_decisions IN SHARE MODE",
         "SET temp_file_limit = '100GB'",
+        "SET ROLE orion_worker",
     ],
 )
 async def test_an_analyst_cannot_take_what_writers_lock(dsn: str, sql: str) -> None:
@@ -170,7 +171,6 @@ async def test_the_writer_lock_is_kept_over_its_transactions(dsn: str, monkeypat
         await other.release()
 
 
-@pytest.mark.slow
 async def test_the_limits_of_an_analysts_session(dsn: str) -> None:
     async with session(role_dsn(dsn, ANALYST)) as analyst:
         names = ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", "temp_file_limit")
@@ -178,7 +178,6 @@ async def test_the_limits_of_an_analysts_session(dsn: str) -> None:
         assert await analyst.fetchval("SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user") == 10
 
 
-@pytest.mark.slow
 async def test_a_result_is_bounded_in_bytes(analyst: Pool) -> None:
     log = DecisionLog(analyst)
     result = await log.run_sql("SELECT n, repeat('x', 1000000) AS much FROM generate_series(1, 40) AS n")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from serving import NoProgress
 
 from orion_recall.evaluation.dataset import read_queries
 from orion_recall.evaluation.run_stores import Plan
@@ -25,12 +26,6 @@ pytestmark = pytest.mark.slow
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TOPICS = ("tides", "bread", "violins", "tax forms", "bicycles", "moss", "kites", "pumps")
-
-
-class Silent:
-    def begins(self, what: str, total: int) -> None: ...
-
-    def advanced(self, done: int) -> None: ...
 
 
 def turn(name: str, text: str, *, days: float, session: str) -> dict[str, str]:
@@ -97,10 +92,10 @@ async def told(folder: Path, profile: Profile) -> AsyncGenerator[Trials]:
     queries.write_text("".join(json.dumps(one | common) + "\n" for one in QUERIES), "utf-8")
     plan = Plan(memories=memories, queries_file=queries, queries=read_queries(queries), profile=profile, cache=None)
     settings = Settings.read()
-    async with trials(plan, settings, Silent()) as opened:
+    async with trials(plan, settings, NoProgress()) as opened:
         assert opened.opened.index is not None
         sources = replace(opened.opened.sources, by_name={"lexical": OwnWords(opened.opened.index)})
-        yield Trials(plan, replace(opened.opened, sources=sources), opened.contents, Silent())
+        yield Trials(plan, replace(opened.opened, sources=sources), opened.contents, NoProgress())
 
 
 @pytest.fixture
@@ -144,7 +139,7 @@ async def test_the_decay_comes_before_the_limit_of_candidates(tried: Trials) -> 
 
 async def test_rates_are_compared_by_a_sweep(tried: Trials) -> None:
     points = grid_of(["time_decay_lambda_per_hour=0.001,0.01,0.1", "recency_floor=0"])
-    found = await sweep(tried.plan, points, Settings.read(), Silent(), by="map")
+    found = await sweep(tried.plan, points, Settings.read(), NoProgress(), by="map")
     assert {one.name for one in found[1:]} == {
         f"time_decay_lambda_per_hour={rate} recency_floor=0" for rate in (0.001, 0.01, 0.1)
     }

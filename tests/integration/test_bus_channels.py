@@ -279,7 +279,7 @@ async def test_what_waited_in_memory_until_its_id_may_be_forgotten_never_enters(
     assert len([record for record in caplog.records if record.levelno == logging.ERROR]) == 1
 
 
-@pytest.mark.parametrize("listeners", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize("listeners", [1, 2])
 async def test_of_a_burst_every_message_enters_once(server: RedisServer, listeners: int) -> None:
     url = f"redis://127.0.0.1:{server.port}/0"
     async with connect(url) as redis:

@@ -80,9 +80,7 @@ async def _moved(setup: SentinelSetup) -> bool:
     return await setup.master_port() == setup.second.port
 
 
-@pytest.mark.parametrize(
-    "blow", ["SENTINEL FAILOVER", *(pytest.param(one, marks=pytest.mark.slow) for one in ("SIGKILL", "SIGSTOP"))]
-)
+@pytest.mark.parametrize("blow", ["SENTINEL FAILOVER", *(one for one in ("SIGKILL", "SIGSTOP"))])
 async def test_a_failover_under_queries_costs_what_replication_had_not_carried_over_and_no_more(
     blow: str, setup: SentinelSetup, tokens: TokenCounter
 ) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from serving import filled_stores
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1, read_message
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.settings import Settings
+from orion_recall.serving.backends import Opened
+from tests.stand_ins.patient_profiles import patient
 
 pytestmark = pytest.mark.slow
 
@@ -96,17 +93,14 @@ def of_kinds(tenant: str) -> list[MemoryV1]:
 
 @pytest.fixture(scope="module")
 async def opened() -> AsyncGenerator[Opened]:
-    with tempfile.TemporaryDirectory(prefix="orion-crowd-", dir="/tmp") as folder:
-        async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
-            told = [one for name, answer in ANSWERS.items() for one in of_paris(name, answer)]
-            memories = [*told, *of_kinds("kinds")]
-            await fill(index_and_graph(stores), changes([compose(one, "default") for one in memories]))
-            yield stores
+    told = [one for name, answer in ANSWERS.items() for one in of_paris(name, answer)]
+    async with filled_stores([compose(one, "default") for one in (*told, *of_kinds("kinds"))]) as stores:
+        yield stores
 
 
 def shipped(name: str, **time: float) -> Profile:
-    profile = loaded_profiles(None)[name].profile
-    return profile.model_copy(update={"source_timeout_ms": 60_000, "time": profile.time.model_copy(update=time)})
+    profile = patient(name)
+    return profile.model_copy(update={"time": profile.time.model_copy(update=time)})
 
 
 async def ask(opened: Opened, text: str, used: Profile, tenant: str, **options: object) -> Recalled:

@@ -6,10 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from decision_samples import decision
+from decision_samples import INSERT, decision
 from executor import until
 from serving import caught_up
-from test_decisions_views import INSERT
 
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallDecisionV1
@@ -89,7 +88,7 @@ async def test_a_forgotten_memory_goes_from_the_candidates_and_their_figures_sta
         await blank_decisions(connection, DecisionsWanted(tenant="default", ids=("m1",)))
         (left,) = await log.get(with_it["id"])
         assert (left.candidates, left.query) == ([], "")
-        assert [one.candidates for one in (await log.latest()).decisions] == [None] * 3, "a list does without them"
+        assert [one.candidates for one in (await log.latest())[0]] == [None] * 3, "a list does without them"
     finally:
         await connection.close()
         await pool.close()

@@ -56,7 +56,6 @@ def environment(settings: Settings) -> dict[str, str]:
     }
 
 
-@pytest.mark.slow
 async def test_the_command_says_why_with_its_exit_code_and_counts_no_use(asked: Asked) -> None:
     await asked.stored(CRANE, SHED)
     kept, plain = await asked.decided(profile=KEEPS, k=1), await asked.decided(k=1)

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from datetime import timedelta
-from importlib.resources import files
-from typing import Any
 
 import pytest
-from decision_samples import NOON, decision, envelope
+from decision_samples import NOON, decision, insert
 
 from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.log import ANALYST_ROLE, DecisionLog, let_analysts_in
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import Pool, open_pool
-
-INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 
 # The way out of a role, found by somebody who looked for it: set_config, then a function that runs SQL of its own.
 OUT_OF_THE_ROLE = """
@@ -43,31 +38,20 @@ MORE_THAN_READING = (
 
 
 @pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="test", max_size=2)
-    yield opened
-    await opened.close()
-
-
-@pytest.fixture
 def log(pool: Pool) -> DecisionLog:
     return DecisionLog(pool)
 
 
-async def _insert(pool: Pool, *decisions: dict[str, Any]) -> None:
-    await pool.execute(INSERT, [envelope(each) for each in decisions])
-
-
 async def test_a_decision_comes_back_as_it_was_sent(pool: Pool, log: DecisionLog) -> None:
     sent = decision(intent="because", error=None, entry_id="1-1", trace_id="t", reply_to="recall.reply.v1")
-    await _insert(pool, sent)
+    await insert(pool, sent)
     assert await log.get(sent["id"]) == [RecallDecisionV1.model_validate(sent)]
 
 
 async def test_absent_optional_fields_get_the_contracts_defaults(pool: Pool, log: DecisionLog) -> None:
     needed = ("id", "corr_id", "profile", "query", "latency_ms", "created_at", "outcome")
     full = decision()
-    await _insert(pool, {name: full[name] for name in needed})
+    await insert(pool, {name: full[name] for name in needed})
     (found,) = await log.get(full["id"])
     assert (found.selected_ids, found.dropped, found.deliveries, found.profile_fallback) == ([], {}, 1, False)
 
@@ -78,13 +62,13 @@ async def test_a_correlation_id_of_any_length_finds_all_its_decisions_newest_fir
     corr_id = "x" * 100_000
     older = decision(corr_id=corr_id)
     newer = decision(corr_id=corr_id, created_at=(NOON + timedelta(seconds=1)).isoformat())
-    await _insert(pool, older, newer, decision())
+    await insert(pool, older, newer, decision())
     assert [found.id for found in await log.get(corr_id)] == [newer["id"], older["id"]]
 
 
 async def test_decisions_are_found_by_the_beginning_of_their_id(pool: Pool, log: DecisionLog) -> None:
     names = [f"{start}-46c0-4014-94f6-ee2cdfb0d3b0" for start in ("875a5172", "875a5199", "975a5172")]
-    await _insert(pool, *(decision(id=name) for name in names))
+    await insert(pool, *(decision(id=name) for name in names))
     assert await log.ids_starting("875a51", 9) == names[:2]
     assert await log.ids_starting("875a51", 1) == names[:1]
     assert await log.ids_starting("975A5172-46", 9) == names[2:]
@@ -95,7 +79,7 @@ async def test_decisions_are_found_by_the_beginning_of_their_id(pool: Pool, log:
 
 async def test_of_the_ids_that_begin_so_only_those_of_the_tenant_are_found(pool: Pool, log: DecisionLog) -> None:
     names = [f"{start}-46c0-4014-94f6-ee2cdfb0d3b0" for start in ("a75a5172", "a75a5199")]
-    await _insert(pool, decision(id=names[0], tenant="acme"), decision(id=names[1], tenant="other"))
+    await insert(pool, decision(id=names[0], tenant="acme"), decision(id=names[1], tenant="other"))
     assert await log.ids_starting("a75a51", 9, tenant="acme") == names[:1]
     assert await log.ids_starting(names[1], 9, tenant="acme") == []
     assert await log.ids_starting("a75a51", 9) == names
@@ -108,32 +92,32 @@ async def test_an_unknown_id_finds_nothing(log: DecisionLog, unknown: str) -> No
 
 async def test_the_latest_decisions_fit_every_condition(pool: Pool, log: DecisionLog) -> None:
     hours = [(NOON + timedelta(hours=hour)).isoformat() for hour in range(4)]
-    await _insert(
+    await insert(
         pool,
         decision(corr_id="a", created_at=hours[0], outcome="empty"),
         decision(corr_id="b", created_at=hours[1], outcome="empty"),
         decision(corr_id="c", created_at=hours[2]),
         decision(corr_id="d", created_at=hours[3], outcome="empty", profile="other"),
     )
-    assert [found.corr_id for found in (await log.latest(3)).decisions] == ["d", "c", "b"]
-    asked = await log.latest(9, outcome="empty", profile="reflect.v1", since=NOON + timedelta(minutes=1))
-    assert [found.corr_id for found in asked.decisions] == ["b"]
+    assert [found.corr_id for found in (await log.latest(3))[0]] == ["d", "c", "b"]
+    asked, _ = await log.latest(9, outcome="empty", profile="reflect.v1", since=NOON + timedelta(minutes=1))
+    assert [found.corr_id for found in asked] == ["b"]
 
 
 @pytest.mark.parametrize("odd", ['{"index": true}', '{"index": "nowhere"}', "[]"])
 async def test_a_list_leaves_out_what_cannot_be_read_and_says_how_many(
     pool: Pool, log: DecisionLog, odd: str
 ) -> None:
-    await _insert(pool, decision(corr_id="whole"), decision(corr_id="odd"))
+    await insert(pool, decision(corr_id="whole"), decision(corr_id="odd"))
     await pool.execute("UPDATE recall_decisions SET read_at = $1::text::jsonb WHERE corr_id = 'odd'", odd)
-    found = await log.latest()
-    assert ([one.corr_id for one in found.decisions], found.left_out) == (["whole"], 1)
+    found, left_out = await log.latest()
+    assert ([one.corr_id for one in found], left_out) == (["whole"], 1)
     with pytest.raises(RecordError, match="written by another version"):
         await log.get("odd")
 
 
 async def test_sql_gives_columns_rows_and_whether_there_is_more(pool: Pool, log: DecisionLog) -> None:
-    await _insert(pool, decision(), decision(), decision())
+    await insert(pool, decision(), decision(), decision())
     result = await log.run_sql("SELECT outcome, count(*) AS n FROM recall_decisions GROUP BY 1; ")
     assert (result.columns, result.rows, result.truncated) == (("outcome", "n"), (("ok", 3),), False)
     cut = await log.run_sql("SELECT 1 AS a, 2 AS a FROM recall_decisions -- LIMIT nothing", limit=2)
@@ -141,7 +125,7 @@ async def test_sql_gives_columns_rows_and_whether_there_is_more(pool: Pool, log:
 
 
 async def test_sql_that_does_more_than_read_is_refused_and_changes_nothing(pool: Pool, log: DecisionLog) -> None:
-    await _insert(pool, decision())
+    await insert(pool, decision())
     for sql in MORE_THAN_READING:
         with pytest.raises(RecordError, match="the SQL was refused"):
             await log.run_sql(sql)

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from datetime import timedelta
-from importlib.resources import files
-from typing import Any
 
 import pytest
-from decision_samples import NOON, decision, envelope
+from decision_samples import NOON, decision, insert
 
+from docs.tools.decision_log import decision_log_page
 from docs.tools.decision_log_questions import OF_READERS, QUESTIONS
+from docs.tools.reference import FOLDER
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.errors import RecordError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.pool import Pool, open_pool
-
-INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="test", max_size=2)
-    yield opened
-    await opened.close()
-
-
-async def _insert(pool: Pool, *decisions: dict[str, Any]) -> None:
-    await pool.execute(INSERT, [envelope(each) for each in decisions])
+from orion_recall.postgres.pool import Pool
 
 
 async def test_every_view_has_a_question_and_every_question_runs(pool: Pool) -> None:
@@ -54,7 +40,7 @@ async def test_a_query_is_one_flat_row_and_a_shadow_is_none(pool: Pool) -> None:
         read_at={"index": 7, "graph": 6},
         understood={"class": "temporal", "language": "en"},
     )
-    await _insert(pool, first, decision(shadow_of=first["id"]))
+    await insert(pool, first, decision(shadow_of=first["id"]))
     (row,) = await pool.fetch("SELECT * FROM recall_queries")
     told = {name: value for name, value in row.items() if value is not None}
     assert told == {
@@ -95,7 +81,7 @@ async def test_a_query_is_one_flat_row_and_a_shadow_is_none(pool: Pool) -> None:
 
 async def test_a_memory_that_is_in_every_answer_of_a_day_has_the_share_one(pool: Pool) -> None:
     first = decision(selected_ids=["always", "once"])
-    await _insert(
+    await insert(
         pool,
         first,
         decision(selected_ids=["twice", "always"], created_at=(NOON + timedelta(hours=1)).isoformat()),
@@ -121,7 +107,7 @@ async def test_a_memory_that_is_in_every_answer_of_a_day_has_the_share_one(pool:
 async def test_feedback_is_counted_for_the_profile_that_answered(pool: Pool) -> None:
     first = decision(profile_hash="h1", corr_id="c-9")
     again = decision(profile_hash="h2", corr_id="c-9", created_at=(NOON + timedelta(minutes=1)).isoformat())
-    await _insert(
+    await insert(
         pool, first, again, decision(profile_hash="h3", corr_id="c-9", shadow_of=first["id"]),
         decision(profile_hash="h4", corr_id="c-9", tenant="other"),
     )  # fmt: skip
@@ -149,7 +135,7 @@ async def test_texts_are_those_of_now_and_what_became_of_a_memory_is_told(pool: 
     await Record(pool).store([compose(MemoryV1(id=name, text=f"Of {name}."), "default") for name in names])
     asked_at = await pool.fetchval("SELECT now() + interval '1 second'")
     made = decision(selected_ids=[*names, "unknown"], created_at=asked_at.isoformat())
-    await _insert(pool, made)
+    await insert(pool, made)
     later = asked_at + timedelta(seconds=1)
     await pool.execute("UPDATE memories SET text = 'New.', updated_at = $1 WHERE id = 'edited'", later)
     await pool.execute("UPDATE memories SET superseded_by = 'same' WHERE id = 'replaced'")
@@ -171,6 +157,10 @@ async def test_never_selected_are_live_memories_that_no_answer_had(pool: Pool) -
     await Record(pool).touch("default", ["accessed"])
     await pool.execute("UPDATE memories SET deleted_at = now() WHERE id = 'deleted'")
     first = decision(selected_ids=["answered"])
-    await _insert(pool, first, decision(selected_ids=["shadowed"], shadow_of=first["id"]))
+    await insert(pool, first, decision(selected_ids=["shadowed"], shadow_of=first["id"]))
     rows = await pool.fetch("SELECT tenant, memory_id FROM recall_never_selected ORDER BY tenant, memory_id")
     assert [tuple(row) for row in rows] == [("default", "left"), ("default", "shadowed"), ("other", "answered")]
+
+
+async def test_the_page_has_every_column_of_the_table_and_its_views(database: str) -> None:
+    assert await decision_log_page(database) == (FOLDER / "decision-log.md").read_text("utf-8"), "run `make docs`"

@@ -110,7 +110,6 @@ async def test_the_text_behind_every_hash_is_there_also_after_an_edit(
         await connection.close()
 
 
-@pytest.mark.slow
 async def test_a_profile_that_was_replaced_before_postgres_was_there_is_written_too(database: str) -> None:
     shipped = loaded_profiles(None)
     first, second = shipped["reflect.v1"], shipped["deep.graph.v1"]

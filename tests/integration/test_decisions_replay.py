@@ -10,7 +10,7 @@ import pytest
 from deploy_servers import run_program
 from executor import until
 from replayed_day import Day
-from serving import all_persisted, caught_up
+from serving import NoProgress, all_persisted, caught_up
 
 from orion_recall.client import RecallClient
 from orion_recall.evaluation.replay.run import Choice, Replayed, ReplayPlan, ReplayRun, replay
@@ -40,16 +40,6 @@ _WORK = {
 _THINGS = "ladder key bucket saw rope drill lamp broom hammer pump spare-wheel brush".split()
 
 
-class Quiet:
-    """Progress that nobody looks at."""
-
-    def begins(self, what: str, total: int) -> None:
-        pass
-
-    def advanced(self, done: int) -> None:
-        pass
-
-
 @pytest.fixture
 async def pool(service: Service) -> AsyncGenerator[Pool]:
     opened = await open_pool(service.settings.dsn or "", name="replay-test", max_size=2)
@@ -59,17 +49,17 @@ async def pool(service: Service) -> AsyncGenerator[Pool]:
 
 async def asked_again(service: Service, pool: Pool, plan: ReplayPlan) -> ReplayRun:
     await all_persisted(service)
-    return await replay(pool, service.settings, plan, Quiet())
+    return await replay(pool, service.settings, plan, NoProgress())
 
 
-@pytest.mark.parametrize("recalls", [20, pytest.param(300, marks=pytest.mark.slow)])
 async def test_a_day_asked_again_as_of_then_has_the_answers_of_the_log(
-    service: Service, client: RecallClient, pool: Pool, tenant: str, tmp_path: Path, recalls: int
+    service: Service, client: RecallClient, pool: Pool, tenant: str, tmp_path: Path
 ) -> None:
+    recalls = 300
     replies = await Day(service, client, pool, tenant).live(recalls)
     plan = ReplayPlan(choice=Choice(tenant=tenant), cache=VectorCache(tmp_path))
     run = await asked_again(service, pool, plan)
-    assert len(run.queries) + sum(run.chosen.apart.values()) == recalls, run.chosen.not_replayable
+    assert len(run.queries) + sum(run.apart.values()) == recalls, run.not_replayable
     rendered = {reply.bundle.stats.decision_id: reply.bundle.rendered for reply in replies}
 
     def is_same(one: Replayed) -> bool:
@@ -135,8 +125,8 @@ async def test_erased_memories_and_what_cannot_be_asked_again_are_counted_apart(
     await pool.execute(statement, degraded, "degraded", None)
     await pool.execute(statement, unknown, "ok", "words of the query are redacted (ORION_REDACT)")
     run = await asked_again(service, pool, ReplayPlan(choice=Choice(tenant=tenant), cache=VectorCache(tmp_path)))
-    assert run.chosen.apart == {"degraded": 1}
-    assert run.chosen.not_replayable == {"words of the query are redacted (ORION_REDACT)": 1}
+    assert run.apart == {"degraded": 1}
+    assert run.not_replayable == {"words of the query are redacted (ORION_REDACT)": 1}
     first = next(one for one in run.queries if one.logged.id == replies[0].bundle.stats.decision_id)
     assert (first.erased, first.why) == (
         (erased,),
@@ -145,7 +135,6 @@ async def test_erased_memories_and_what_cannot_be_asked_again_are_counted_apart(
     assert erased not in first.control.ids
 
 
-@pytest.mark.slow
 async def test_the_gate_fails_a_profile_without_speakers_and_passes_one_with_another_comment(
     service: Service, client: RecallClient, pool: Pool, tenant: str, tmp_path: Path
 ) -> None:

@@ -10,12 +10,13 @@ from uuid import uuid4
 
 import pytest
 from decision_samples import decision, envelope, publish
+from executor import until
 from redis.asyncio import Redis
 
 from orion_recall.bus.connect import connect
-from orion_recall.decisions.sink import DecisionSink, DecisionStream
+from orion_recall.decisions.sink import DecisionSink
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
 from orion_recall.settings import DECISIONS_GROUP, Settings
 
 
@@ -24,13 +25,6 @@ async def redis(engines: EmbeddedEngines) -> AsyncGenerator[Redis]:
     client = connect(engines.redis_url)
     yield client
     await client.aclose()
-
-
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="sink", max_size=2)
-    yield opened
-    await opened.close()
 
 
 @pytest.fixture
@@ -52,13 +46,6 @@ async def _running(sink: DecisionSink) -> AsyncGenerator[asyncio.Task[None]]:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-async def _until(condition: Callable[[], Awaitable[bool]], what: str, timeout_s: float = 90) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not await condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        await asyncio.sleep(0.02)
 
 
 def _has_rows(pool: Pool, count: int) -> Callable[[], Awaitable[bool]]:
@@ -85,10 +72,10 @@ async def test_decisions_that_were_there_before_and_that_come_later_are_persiste
 ) -> None:
     await publish(redis, settings.decision_stream, envelope(decision()))
     async with _running(sink):
-        await _until(_has_rows(pool, 1), "the one that was there")
+        await until(_has_rows(pool, 1), "the one that was there")
         await publish(redis, settings.decision_stream, envelope(decision()))
-        await _until(_has_rows(pool, 2), "the one that came later")
-        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+        await until(_has_rows(pool, 2), "the one that came later")
+        await until(_is_idle(redis, settings.decision_stream), "acknowledged")
     assert sink.counts.persisted == 2
 
 
@@ -98,9 +85,9 @@ async def test_a_decision_that_comes_twice_is_one_row(
     twice = envelope(decision())
     await publish(redis, settings.decision_stream, twice, twice, envelope(decision()))
     async with _running(sink):
-        await _until(_has_rows(pool, 2), "both")
+        await until(_has_rows(pool, 2), "both")
         await publish(redis, settings.decision_stream, twice)
-        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+        await until(_is_idle(redis, settings.decision_stream), "acknowledged")
     assert (sink.counts.persisted, sink.counts.repeated) == (2, 2)
     assert await pool.fetchval("SELECT count(*) FROM recall_decisions") == 2
 
@@ -129,8 +116,8 @@ async def test_rows_that_postgres_refuses_are_set_aside_alone_with_the_reason(
     await publish(redis, settings.decision_stream, *mixed)
     await redis.xadd(settings.decision_stream, {"other": "field"})
     async with _running(sink):
-        await _until(_has_rows(pool, len(good)), "every good row")
-        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+        await until(_has_rows(pool, len(good)), "every good row")
+        await until(_is_idle(redis, settings.decision_stream), "acknowledged")
     letters = [fields for _, fields in await _entries(redis, f"{settings.decision_stream}:dead")]
     assert [letter[b"envelope"] for letter in letters if letter[b"envelope"]] == list(BAD.values())
     assert all(letter[b"reason"] and letter[b"entry_id"] for letter in letters)
@@ -163,10 +150,10 @@ async def test_what_neither_postgres_nor_the_dead_stream_takes_stays_pending_and
     other = cast("bytes", await redis.xadd(stream, {"other": "field"})).decode()
     sink = DecisionSink(redis, pool, patient, consumer="sink-1")
     async with _running(sink):
-        await _until(_holds(redis, stream, [first, last, other]), "the refused are pending, the good one is not")
+        await until(_holds(redis, stream, [first, last, other]), "the refused are pending, the good one is not")
         await publish(redis, stream, envelope(decision()))
-        await _until(_has_rows(pool, 2), "one that came later")
-        await _until(_holds(redis, stream, [first, last, other]), "still")
+        await until(_has_rows(pool, 2), "one that came later")
+        await until(_holds(redis, stream, [first, last, other]), "still")
         assert (sink.counts.held, sink.counts.set_aside) == (3, 0), "tried once each"
         said = [record.message for record in caplog.records]
         assert len(said) == 1, said
@@ -175,7 +162,7 @@ async def test_what_neither_postgres_nor_the_dead_stream_takes_stays_pending_and
     assert await _pending(redis, stream) == [first, last, other]
     await redis.delete(f"{stream}:dead")
     async with _running(DecisionSink(redis, pool, patient, consumer="sink-1")):
-        await _until(_is_idle(redis, stream), "acknowledged")
+        await until(_is_idle(redis, stream), "acknowledged")
     letters = [fields[b"entry_id"].decode() for _, fields in await _entries(redis, f"{stream}:dead")]
     assert sorted(letters) == [first, last, other]
 
@@ -193,11 +180,11 @@ async def test_a_held_decision_is_tried_again_by_itself_and_either_of_the_two_ma
         return sink.counts.held >= 2
 
     async with _running(sink):
-        await _until(tried_again, "it is claimed when it has been idle", 60)
+        await until(tried_again, "it is claimed when it has been idle", 60)
         assert await _pending(redis, stream) == [held]
         await pool.execute("ALTER TABLE recall_decisions DROP CONSTRAINT recall_decisions_outcome_check")
-        await _until(_has_rows(pool, 1), "Postgres takes it after all", 60)
-        await _until(_is_idle(redis, stream), "acknowledged")
+        await until(_has_rows(pool, 1), "Postgres takes it after all", 60)
+        await until(_is_idle(redis, stream), "acknowledged")
     assert await pool.fetchval("SELECT id::text FROM recall_decisions") == sent["id"]
 
 
@@ -217,16 +204,16 @@ async def test_postgres_stopped_and_started_again_loses_nothing_and_is_told_once
 
     async with _running(sink):
         await publish(redis, stream, envelope(decision()))
-        await _until(_has_rows(pool, 1), "before the stop")
+        await until(_has_rows(pool, 1), "before the stop")
         await engines.postgres.stop()
         try:
             await publish(redis, stream, envelope(decision()))
             await publish(redis, stream, envelope(decision()))
-            await _until(waits, "the sink waits for Postgres, two behind")
+            await until(waits, "the sink waits for Postgres, two behind")
         finally:
             await engines.postgres.start()
-        await _until(_has_rows(pool, 3), "after the start")
-        await _until(_is_idle(redis, stream), "acknowledged")
+        await until(_has_rows(pool, 3), "after the start")
+        await until(_is_idle(redis, stream), "acknowledged")
     said = [record.message for record in caplog.records if record.name == "orion_recall.decisions"]
     assert len(said) == 2, said
 
@@ -242,15 +229,15 @@ async def test_a_sink_that_is_stopped_while_postgres_is_away_leaves_its_batch_fo
         return first.postgres_is_away
 
     async with _running(first):
-        await _until(waits, "the sink waits")
+        await until(waits, "the sink waits")
         began = time.monotonic()
     assert time.monotonic() - began < 30
     summary = await redis.xpending(settings.decision_stream, DECISIONS_GROUP)
     assert summary["pending"] == 3
     await pool.execute("ALTER TABLE not_yet RENAME TO recall_decisions")
     async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
-        await _until(_has_rows(pool, 3), "the successor of the same name takes them at once")
-        await _until(_is_idle(redis, settings.decision_stream), "acknowledged")
+        await until(_has_rows(pool, 3), "the successor of the same name takes them at once")
+        await until(_is_idle(redis, settings.decision_stream), "acknowledged")
 
 
 async def test_a_batch_in_hand_is_finished_when_the_sink_is_stopped(
@@ -269,7 +256,7 @@ async def test_a_batch_in_hand_is_finished_when_the_sink_is_stopped(
                 return await blocker.fetchval(waiting) == 1
 
             task = asyncio.create_task(sink.run())
-            await _until(writes, "the sink is in the middle of a write")
+            await until(writes, "the sink is in the middle of a write")
             task.cancel()
             await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
@@ -288,8 +275,8 @@ async def test_decisions_of_a_dead_sink_are_taken_over(redis: Redis, pool: Pool,
     await redis.xclaim(stream, DECISIONS_GROUP, "dead", 0, [*ids], idle=60_000)
     await redis.xdel(stream, ids[0])
     async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
-        await _until(_has_rows(pool, 1), "the one that is still there")
-        await _until(_is_idle(redis, stream), "acknowledged")
+        await until(_has_rows(pool, 1), "the one that is still there")
+        await until(_is_idle(redis, stream), "acknowledged")
 
 
 @pytest.mark.parametrize("disaster", ["FLUSHALL", "DEL", "XGROUP DESTROY"])
@@ -299,7 +286,7 @@ async def test_a_vanished_stream_or_group_heals(
     stream = settings.decision_stream
     await publish(redis, stream, envelope(decision()))
     async with _running(sink):
-        await _until(_has_rows(pool, 1), "before")
+        await until(_has_rows(pool, 1), "before")
         if disaster == "FLUSHALL":
             await redis.flushall()  # pyright: ignore[reportUnknownMemberType]
         elif disaster == "DEL":
@@ -307,7 +294,7 @@ async def test_a_vanished_stream_or_group_heals(
         else:
             await redis.xgroup_destroy(stream, DECISIONS_GROUP)
         await publish(redis, stream, envelope(decision()))
-        await _until(_has_rows(pool, 2), "after")
+        await until(_has_rows(pool, 2), "after")
 
 
 async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowledged(
@@ -325,7 +312,7 @@ async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowled
         return sink.counts.trimmed > 0
 
     async with _running(sink):
-        await _until(trimmed, "something is trimmed")
+        await until(trimmed, "something is trimmed")
     oldest = (await _entries(redis, stream))[0][0].decode()
     assert ids.index(oldest) in range(1, 501)
 
@@ -339,8 +326,8 @@ async def test_what_was_trimmed_while_it_was_pending_is_counted_as_lost(
     await redis.xreadgroup(DECISIONS_GROUP, "sink-1", {stream: ">"})  # and then its process was killed
     await redis.xtrim(stream, maxlen=1, approximate=False)
     async with _running(DecisionSink(redis, pool, settings, consumer="sink-1")):
-        await _until(_has_rows(pool, 1), "what is left")
-        await _until(_is_idle(redis, stream), "everything acknowledged")
+        await until(_has_rows(pool, 1), "what is left")
+        await until(_is_idle(redis, stream), "everything acknowledged")
     assert await redis.get(f"{stream}:trimmed") == b"2"
 
 
@@ -356,19 +343,19 @@ async def test_entries_younger_than_the_settings_keep_stay_on_the_bus(
         return sink.lag == 0
 
     async with _running(sink):
-        await _until(_has_rows(pool, 300), "all")
-        await _until(looked, "another look at the stream")
+        await until(_has_rows(pool, 300), "all")
+        await until(looked, "another look at the stream")
     assert await redis.xlen(stream) == 300
 
 
 async def test_decisions_that_cannot_be_persisted_are_kept_up_to_a_number_of_bytes(
-    redis: Redis, settings: Settings
+    redis: Redis, pool: Pool, settings: Settings
 ) -> None:
-    changed = settings.changed(dead_letters_bytes=1 << 20)
-    stream = DecisionStream(redis, redis, changed, consumer="sink-1", stop=asyncio.Event())
+    sink = DecisionSink(redis, pool, settings.changed(dead_letters_bytes=1 << 20))
+    dead = f"{settings.decision_stream}:dead"
     for number in range(30):
-        assert await stream.set_aside(f"{number}-0", b"x" * 100_000, "refused")
-    kept = [fields[b"entry_id"] for _, fields in await _entries(redis, stream.dead_name)]
+        assert await sink.set_aside(f"{number}-0", b"x" * 100_000, "refused")
+    kept = [fields[b"entry_id"] for _, fields in await _entries(redis, dead)]
     assert 5 <= len(kept) <= 10
     assert kept == [b"%d-0" % number for number in range(30 - len(kept), 30)]
-    await redis.delete(stream.dead_name)
+    await redis.delete(dead)

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from datetime import timedelta
-from importlib.resources import files
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from decision_samples import NOON, decision, envelope
+from decision_samples import INSERT, NOON, decision, envelope, insert
 
 from orion_recall.decisions.comparison import compared_trials
 from orion_recall.decisions.log import DecisionLog, overview_since
-from orion_recall.postgres.pool import Pool, open_pool
+from orion_recall.postgres.pool import Pool
 
-INSERT = files("orion_recall.decisions").joinpath("insert.sql").read_text("utf-8")
 VIEWS = (
     "recall_by_profile_hour",
     "recall_by_source",
@@ -52,19 +50,8 @@ QUESTIONS = (
 )
 
 
-@pytest.fixture
-async def pool(database: str) -> AsyncGenerator[Pool]:
-    opened = await open_pool(database, name="test", max_size=2)
-    yield opened
-    await opened.close()
-
-
-async def _insert(pool: Pool, *decisions: dict[str, Any]) -> None:
-    await pool.execute(INSERT, [envelope(each) for each in decisions])
-
-
 async def test_an_hour_of_a_profile_has_its_rates_and_its_latencies(pool: Pool) -> None:
-    await _insert(
+    await insert(
         pool,
         decision(latency_ms=10.0),
         decision(latency_ms=20.0),
@@ -92,7 +79,7 @@ async def test_an_hour_of_a_profile_has_its_rates_and_its_latencies(pool: Pool) 
 
 async def test_a_source_has_its_statuses_hits_times_and_share_of_what_was_selected(pool: Pool) -> None:
     late = {"vector": {"status": "late", "count": 0, "ms": 100.0}, "rdf": {"status": "off", "count": 0, "ms": 0}}
-    await _insert(pool, decision(), decision(), decision(sources=late, selected=[]))
+    await insert(pool, decision(), decision(), decision(sources=late, selected=[]))
     rows = await pool.fetch("SELECT * FROM recall_by_source ORDER BY source")
     rdf, vector = (dict(row.items()) for row in rows)
     assert vector == {
@@ -116,7 +103,7 @@ async def test_a_source_has_its_statuses_hits_times_and_share_of_what_was_select
 
 
 async def test_what_was_dropped_is_summed_by_day_profile_and_reason(pool: Pool) -> None:
-    await _insert(
+    await insert(
         pool,
         decision(dropped={"near_duplicate": 2, "token_budget": 1}),
         decision(dropped={"near_duplicate": 3}),
@@ -132,7 +119,7 @@ async def test_what_was_dropped_is_summed_by_day_profile_and_reason(pool: Pool) 
 
 
 async def test_every_selected_item_is_a_row_with_its_rank_and_parts(pool: Pool) -> None:
-    await _insert(pool, decision(), decision(selected=[], outcome="empty"))
+    await insert(pool, decision(), decision(selected=[], outcome="empty"))
     rows = await pool.fetch(
         "SELECT rank, memory_id, source, score, parts, ranks FROM recall_selected ORDER BY rank"
     )
@@ -149,7 +136,7 @@ async def test_every_layer_of_a_cascade_is_a_row_in_the_order_of_its_path(pool: 
         {"layer": "episodic", "depth": 2, "hits": 0, "not_asked": "no time was left"},
     ]
     cascade: dict[str, Any] = {"ended": "deadline", "combined": {"semantic": 2}, "path": path}
-    await _insert(pool, decision(cascade=cascade, confidence=0.4), decision(), decision(cascade={"path": "none"}))
+    await insert(pool, decision(cascade=cascade, confidence=0.4), decision(), decision(cascade={"path": "none"}))
     rows = await pool.fetch("SELECT * FROM recall_layers ORDER BY place")
     told = [tuple(row)[3:] for row in rows]
     assert told == [
@@ -169,7 +156,7 @@ async def test_a_shadow_stands_beside_what_was_answered_and_counts_in_no_other_v
         "selected_ids": [],
         "outcome": "empty",
     }
-    await _insert(pool, first, other, decision(selected_ids=["m2", "m3"], **shadow), decision(**none))
+    await insert(pool, first, other, decision(selected_ids=["m2", "m3"], **shadow), decision(**none))
     said = "INSERT INTO recall_feedback (tenant, decision_id, used, wrong, at) VALUES ('default', $1, $2, $3, $4)"
     await pool.execute(said, first["id"], ["m1"], [], NOON)
     columns = "kind, profile, tried_profile, side, outcome, unsure, latency_ms"
@@ -184,11 +171,10 @@ async def test_a_shadow_stands_beside_what_was_answered_and_counts_in_no_other_v
         assert await pool.fetchval(f"SELECT sum(count) FROM {view} WHERE profile = 'deep.graph.v1'") is None
     assert await pool.fetchval("SELECT searches FROM recall_by_source WHERE source = 'vector'") == 2
 
-    (trial,) = await compared_trials(pool, profile="reflect.v1", since=NOON)
-    found = trial.compared
-    assert (trial.kind, trial.profile, trial.tried_profile) == ("shadow", "reflect.v1", "deep.graph.v1")
+    ((*trial, found),) = await compared_trials(pool, profile="reflect.v1", since=NOON)
+    assert trial == ["shadow", "reflect.v1", "deep.graph.v1"]
     assert (found.queries, found.answers, found.p50_ms, found.p95_ms) == (2, (2, 2), (10.0, 8.0), (20.0, 10.0))
-    means = {name: one.mean.mean for name, one in found.means.items()}
+    means = {name: mean.mean for name, (mean, _) in found.means.items()}
     assert means == {
         "overlap@5": pytest.approx(2 / 3), "same_first": 0.5, "identical": 0.5, "flip": 0.0, "used_kept": 0.0,
     }  # fmt: skip
@@ -217,7 +203,7 @@ async def test_the_views_survive_a_row_whose_inner_values_are_not_what_they_shou
         build=[],
         cascade={"path": [7, {"layer": [], "depth": "deep", "late": {}}], "combined": 3},
     )
-    await _insert(pool, odd)
+    await insert(pool, odd)
     for view in VIEWS:
         await pool.fetch(f"SELECT * FROM {view}")
 
@@ -261,7 +247,7 @@ async def test_a_number_that_does_not_fit_is_null_in_the_views_and_no_error(
     }
     assert {sql: tuple(row) for sql in told for row in await pool.fetch(sql)} == told
     overview = await overview_since(pool, NOON)
-    assert [stage.p95_ms for stage in overview.stages] == [as_double] * (as_double is not None)
+    assert [stage["p95_ms"] for stage in overview.stages] == [as_double] * (as_double is not None)
 
 
 async def test_the_questions_an_analyst_asks_have_an_index(pool: Pool) -> None:
@@ -279,12 +265,9 @@ def _drawn(variant: str, **changes: Any) -> dict[str, Any]:
 
 async def test_both_profiles_of_a_canary_stand_side_by_side(pool: Pool) -> None:
     old, new = _drawn("control", latency_ms=20.0), _drawn("canary", outcome="empty", latency_ms=10.0)
-    await _insert(
-        pool, old, new, _drawn("canary", latency_ms=30.0), _drawn("canary", outcome="expired"), decision()
-    )
-    (trial,) = await compared_trials(pool)
-    assert (trial.kind, trial.profile, trial.tried_profile) == ("canary", "old.v1", "new.v1")
-    found = trial.compared
+    await insert(pool, old, new, _drawn("canary", latency_ms=30.0), _drawn("canary", outcome="expired"), decision())
+    ((*trial, found),) = await compared_trials(pool)
+    assert trial == ["canary", "old.v1", "new.v1"]
     assert (found.answers, found.means, found.p50_ms) == ((1, 2), {}, (20.0, 10.0))
     assert (found.levels["empty"].before, found.levels["empty"].after) == (0.0, 0.5)
     (read,) = await DecisionLog(pool).get(old["id"])
@@ -299,7 +282,7 @@ async def test_a_question_has_the_next_one_of_its_session_and_the_words_that_the
 
     first, again = asked("Who repaired the harbour crane?", 0), asked("The harbour crane: repaired, by whom?", 60)
     other = asked("What is for dinner?", 120)
-    await _insert(pool, first, again, other, asked("Who repaired the crane?", 30, session_id="s-2"))
+    await insert(pool, first, again, other, asked("Who repaired the crane?", 30, session_id="s-2"))
     rows = await pool.fetch(
         "SELECT decision_id, next_id, seconds, shared_words, variant FROM recall_follow_ups "
         "WHERE session_id = 's-1' ORDER BY created_at"
@@ -309,3 +292,32 @@ async def test_a_question_has_the_next_one_of_its_session_and_the_words_that_the
         (again["id"], other["id"], 60.0, 0.0, "canary"),
         (other["id"], None, None, None, "canary"),
     ]
+
+
+def at(minutes: float, **changes: Any) -> dict[str, Any]:
+    return decision(created_at=(NOON + timedelta(minutes=minutes)).isoformat(), **changes)
+
+
+async def test_outcomes_profiles_and_stages_are_counted(pool: Pool) -> None:
+    decisions = [
+        at(-1, outcome="failed"),  # before
+        at(0.5, latency_ms=10, stage_ms={"search": 4.0, "rank": 1.0, "total": 10.0}),
+        at(0.9, latency_ms=30, stage_ms={"search": 8.0, "total": 30.0}),
+        at(2.1, outcome="empty", latency_ms=20, stage_ms={"search": 6.0, "total": 20.0}),
+        at(2.2, outcome="refused", latency_ms=5000, stage_ms={}),
+        at(2.3, profile="other.v1", outcome="degraded", latency_ms=7, stage_ms={"search": 2.0}),
+        at(2.4, shadow_of=str(uuid4()), latency_ms=900),
+        at(2.5, tenant="acme", outcome="empty", latency_ms=50),
+    ]
+    await insert(pool, *decisions)
+    found = await overview_since(pool, NOON, tenant="default")
+    assert found.outcomes == {"ok": 2, "empty": 1, "refused": 1, "degraded": 1}
+    assert found.count == 5
+    first, second = found.profiles
+    assert tuple(first)[:4] == ("reflect.v1", 4, 0.25, 0.0)
+    assert (first["p50_ms"], first["p95_ms"]) == (20.0, pytest.approx(29.0))  # what was refused searched nothing
+    assert (second["profile"], second["degraded"], second["p50_ms"]) == ("other.v1", 1.0, 7.0)
+    stages = {one["stage"]: (one["count"], one["p50_ms"]) for one in found.stages}
+    assert stages == {"search": (4, 5.0), "rank": (1, 1.0)}
+    assert (await overview_since(pool, NOON)).count == 6
+    assert (await overview_since(pool, NOON + timedelta(days=1))).outcomes == {}

@@ -7,13 +7,12 @@ from uuid import UUID, uuid4
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
-from decision_samples import CASCADE, decision, envelope
+from decision_samples import CASCADE, INSERT, decision, envelope
 from deploy_servers import guarded_postgres, password, role_dsn, role_passwords, run_program, run_psql, session
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.decisions.memories import Judged, judgements
-from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import RecordError
 from orion_recall.memory.names.merges import Merges, WantedMerge
 from orion_recall.memory.record.compose import compose
@@ -28,7 +27,6 @@ _RELATIONS = (
     "SELECT relname, has_table_privilege('orion_worker', oid, 'SELECT') AS is_open FROM pg_class "
     "WHERE relnamespace = 'orion_recall'::regnamespace AND relkind IN ('r', 'p', 'v', 'm')"
 )
-WRITABLE = "SET default_transaction_read_only = off"
 DECISIONS = (
     "recall_decisions",
     "recall_by_profile_hour",
@@ -276,21 +274,3 @@ async def test_the_documented_sql_runs_in_psql_by_the_names_alone_and_by_qualifi
                 assert await person.fetchval(f"SELECT count(*) FROM orion_recall.{relation}") is not None
             # The embedded server that the tests run on has it so by itself; others do not.
             assert await person.fetchval("SELECT source FROM pg_settings WHERE name = 'search_path'") == "database"
-
-
-@pytest.mark.parametrize(
-    ("sql", "error"),
-    [
-        ("DELETE FROM recall_decisions", asyncpg.ReadOnlySQLTransactionError),
-        ("CREATE TABLE mine (a int)", asyncpg.ReadOnlySQLTransactionError),
-        # Leaving the read-only mode, which everybody may, does not help.
-        (f"{WRITABLE}; DELETE FROM recall_decisions", asyncpg.InsufficientPrivilegeError),
-        (f"{WRITABLE}; CREATE TEMPORARY TABLE mine (a int)", asyncpg.InsufficientPrivilegeError),
-        ("SET ROLE orion_worker", asyncpg.InsufficientPrivilegeError),
-    ],
-)  # fmt: skip
-async def test_the_analyst_writes_nothing(dsn: str, sql: str, error: type[Exception]) -> None:
-    async with session(role_dsn(dsn, ANALYST)) as analyst:
-        with pytest.raises(error):
-            for statement in sql.split("; "):
-                await analyst.execute(statement)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import tempfile
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -145,13 +143,6 @@ DENIED = {
 async def bus() -> AsyncGenerator[GuardedBus]:
     async with guarded_bus() as started:
         yield started
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="orion-acl-", dir="/tmp"))
-    yield made
-    shutil.rmtree(made)
 
 
 async def test_every_user_needs_its_own_password(bus: GuardedBus) -> None:

@@ -25,13 +25,13 @@ from deploy_servers import (
     session,
 )
 from executor import Executor, command, until
-from serving import caught_up
+from serving import caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
-from orion_recall.decisions.retention import Retention
-from orion_recall.memory.intake.background import keep_requests
-from orion_recall.postgres.periods import Periods
+from orion_recall.decisions.retention import OLD_DECISIONS
+from orion_recall.memory.intake.background import OLD_REQUESTS
+from orion_recall.postgres.periods import Periods, Retention
 from orion_recall.postgres.pool import open_pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -84,13 +84,8 @@ async def deployed() -> AsyncGenerator[Deployed]:
                 decisions_keep_s=0,
                 decision_channels=DECISION_CHANNELS,
             )
-            async with Service.start(settings) as service:
-                ready = asyncio.Event()
-                serving = asyncio.create_task(service.serve(ready))
-                await ready.wait()
+            async with started(settings) as service:
                 yield Deployed(service=service, bus=bus, superuser_dsn=dsn)
-                service.stop()
-                await serving
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -191,8 +186,8 @@ async def test_a_worker_may_delete_what_was_kept_long_enough(deployed: Deployed)
             "VALUES ('default', 'k-old', 'hash', '{}', now() - interval '40 days')"
         )
         pool = await open_pool(role_dsn(deployed.superuser_dsn, "orion_worker"), name="test", max_size=2)
-        loops = (Retention(pool, Periods(days=30)).run(), keep_requests(pool))
-        running = [asyncio.create_task(loop) for loop in loops]
+        loops = [Retention(pool, Periods(days=30), rows) for rows in (OLD_DECISIONS, OLD_REQUESTS)]
+        running = [asyncio.create_task(loop.run()) for loop in loops]
 
         async def gone() -> bool:
             return not await superuser.fetchval(

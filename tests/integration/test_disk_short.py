@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 from executor import until
-from serving import caught_up
-from test_status_workers import served
+from serving import caught_up, started
 from test_status_workers import settings as settings  # a fixture
 
 from orion_recall.bus.connect import connect
@@ -54,7 +50,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(settings: Settings, disk: Disk) -> None:
     url = settings.bus_url or ""
     async with (
-        served(settings) as service,
+        started(settings) as service,
         RecallClient.connect(url, prefix=settings.prefix) as client,
         connect(url) as redis,
     ):
@@ -92,15 +88,6 @@ async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(settings: 
             return not [what for what, _ in problems_of(worker) if "short disk" in what]
 
         await until(untold, "and no more, once there is room")
-
-
-@pytest.fixture
-def data_dir() -> Generator[Path]:
-    """A folder under one that everybody may enter."""
-    base = Path(tempfile.mkdtemp(prefix="orion-disk-", dir="/tmp"))
-    base.chmod(0o755)
-    yield base / "data"
-    shutil.rmtree(base)
 
 
 async def can_write(dsn: str) -> bool:

@@ -29,15 +29,6 @@ from tests.stand_ins.ports import is_alive
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    """A folder yet to be made, under one that everybody may enter, which pytest's own are not."""
-    base = Path(tempfile.mkdtemp(prefix="orion-engines-", dir="/tmp"))
-    base.chmod(0o755)
-    yield base / "data"
-    shutil.rmtree(base)
-
-
 async def until(predicate: Callable[[], bool], what: str, timeout_s: float = 90) -> None:
     deadline = time.monotonic() + timeout_s
     while not predicate():
@@ -78,7 +69,6 @@ async def test_a_cold_start_serves_both_and_a_warm_one_has_the_same_data_and_add
         assert (engines.redis_url, engines.postgres_dsn) == first
 
 
-@pytest.mark.slow
 async def test_a_stop_is_clean(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir) as engines:
         pids = engines.pids
@@ -91,7 +81,6 @@ async def test_a_stop_is_clean(data_dir: Path) -> None:
     assert "bye bye" in (data_dir / "valkey.log").read_text().splitlines()[-1]
 
 
-@pytest.mark.slow
 async def test_only_the_owner_reaches_sockets_data_and_logs(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir) as engines:
         valkey_socket = Path(engines.redis_url.removeprefix("unix://"))
@@ -109,7 +98,6 @@ async def test_only_the_owner_reaches_sockets_data_and_logs(data_dir: Path) -> N
                 assert not path.stat().st_mode & 0o070, path
 
 
-@pytest.mark.slow
 async def test_the_record_is_durable_and_speaks_utf8_and_utc(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +112,6 @@ async def test_the_record_is_durable_and_speaks_utf8_and_utc(
     assert lowered == "äéж"
 
 
-@pytest.mark.slow
 async def test_an_error_in_sql_does_not_put_the_text_of_a_memory_into_the_log(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
         session = cast("Any", await asyncpg.connect(engines.postgres_dsn))  # pyright: ignore
@@ -142,7 +129,6 @@ async def test_a_second_owner_of_the_folder_is_refused_and_the_first_goes_on(dat
         assert await count_on_the_bus(engines) == 1
 
 
-@pytest.mark.slow
 async def test_a_child_that_dies_is_restarted_with_what_was_acknowledged(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir) as engines:
         engines.supervise()
@@ -224,7 +210,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-@pytest.mark.slow  # a copy of all of Postgres, and one more in the cache
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
 async def test_root_has_its_data_and_its_programs_in_a_home_that_only_root_may_enter(
     closed_home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -250,7 +235,6 @@ async def test_root_has_its_data_and_its_programs_in_a_home_that_only_root_may_e
     assert stat.S_IMODE(closed_home.stat().st_mode) == 0o700
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's Postgres runs as another user")
 async def test_a_database_that_was_made_before_its_folder_was_closed_is_not_replaced_by_a_new_one(
     closed_home: Path,
@@ -268,7 +252,6 @@ async def test_a_database_that_was_made_before_its_folder_was_closed_is_not_repl
         assert await count_in_the_record(engines) == 2
 
 
-@pytest.mark.slow
 async def test_a_database_that_is_gone_is_not_silently_made_anew(data_dir: Path) -> None:
     async with EmbeddedEngines.start(data_dir, valkey=False) as engines:
         assert await count_in_the_record(engines) == 1

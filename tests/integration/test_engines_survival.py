@@ -9,9 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,15 +38,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    """A folder yet to be made, under one that everybody may enter, which pytest's own are not."""
-    base = Path(tempfile.mkdtemp(prefix="orion-engines-", dir="/tmp"))
-    base.chmod(0o755)
-    yield base / "data"
-    shutil.rmtree(base)
 
 
 async def until(predicate: Callable[[], bool], what: str, timeout_s: float = 60) -> None:

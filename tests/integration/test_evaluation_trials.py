@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from serving import NoProgress
 
 from orion_recall.evaluation.baselines import Baselines
 from orion_recall.evaluation.dataset import read_memories, read_queries
@@ -23,12 +24,6 @@ pytestmark = pytest.mark.slow
 DATA = Path(__file__).parents[1] / "data" / "times"
 
 
-class Silent:
-    def begins(self, what: str, total: int) -> None: ...
-
-    def advanced(self, done: int) -> None: ...
-
-
 @pytest.fixture(scope="module")
 async def tried() -> AsyncGenerator[Trials]:
     shipped = loaded_profiles(None)["reflect.v1"].profile
@@ -38,7 +33,7 @@ async def tried() -> AsyncGenerator[Trials]:
         queries=read_queries(DATA / "queries.jsonl"),
         profile=shipped.model_copy(update={"enable_sql_timeline": False}),
     )
-    async with trials(plan, Settings.read(), Silent()) as opened:
+    async with trials(plan, Settings.read(), NoProgress()) as opened:
         yield opened
 
 
@@ -67,7 +62,7 @@ async def test_recency_keeps_its_share_and_parts_that_are_left_out_weigh_nothing
 
 async def test_a_sweep_has_the_profile_first_and_then_the_best(tried: Trials) -> None:
     points = grid_of(["ranking.time=0,1.5", "bm25.b=0.25"])
-    found = await sweep(tried.plan, points, Settings.read(), Silent(), by="recall@1", depths=(1,))
+    found = await sweep(tried.plan, points, Settings.read(), NoProgress(), by="recall@1", depths=(1,))
     assert [one.name for one in found] == [
         "reflect.v1",
         "ranking.time=1.5 bm25.b=0.25",
@@ -81,7 +76,7 @@ async def test_other_constants_of_keywords_are_other_scores(tried: Trials) -> No
     question = tried.plan.queries[0]
     plain = await Baselines.of(tried.opened, tried.contents).ranked("bm25", question)
     plan = replace(tried.plan, keywords=KeywordWeights(k1=0.2, b=0.0))
-    async with trials(plan, Settings.read(), Silent()) as opened:
+    async with trials(plan, Settings.read(), NoProgress()) as opened:
         flat = await Baselines.of(opened.opened, opened.contents).ranked("bm25", question)
     assert {key for key, _ in flat} == {key for key, _ in plain}
     assert dict(flat) != dict(plain)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import NoProgress
 
 from orion_recall.evaluation.dataset import RunLine, read_queries, read_run
 from orion_recall.evaluation.everyday import Judgement, by_category, judge
@@ -37,12 +38,6 @@ MOST_EMPTY = 0.02
 Run = Mapping[str, RunLine]
 
 
-class Silent:
-    def begins(self, what: str, total: int) -> None: ...
-
-    def advanced(self, done: int) -> None: ...
-
-
 async def answers(memories: Path, queries: Path, folder: Path) -> Run:
     """What is handed over for each question."""
     out = folder / "run.jsonl"
@@ -53,7 +48,7 @@ async def answers(memories: Path, queries: Path, folder: Path) -> Run:
         profile=loaded_profiles(None)["reflect.v1"].profile,
         cache=None,
     )
-    await run(plan, out, Settings.read(), Silent())
+    await run(plan, out, Settings.read(), NoProgress())
     return read_run(out)
 
 

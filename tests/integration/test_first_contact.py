@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
+from serving import filled_stores
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1, read_message
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
+from orion_recall.evaluation.run_stores import changes, fill, index_and_graph
 from orion_recall.memory.record.compose import compose
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.settings import Settings
+from orion_recall.serving.backends import Opened
+from tests.stand_ins.patient_profiles import patient
 
 BEGAN = datetime(2026, 1, 5, 9, tzinfo=UTC)
 PROFILES = ("reflect.v1", "assist.light.v1", "deep.graph.v1")
@@ -62,27 +60,27 @@ OTHERS = ("The bakery is closed on Mondays.", "Olaf plays chess with Runa.", "Th
 
 
 class Store:
-    """Small stores, each a tenant of its own, and questions to them."""
+    """Small stores, each a tenant of its own that is filled once, and questions to them."""
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
-        self._tenants = 0
+        self._tenants: list[list[MemoryV1]] = []
 
     async def asked(self, told: list[MemoryV1], question: str, profile: str, **options: object) -> Recalled:
-        self._tenants += 1
-        tenant = f"tenant-{self._tenants}"
-        await fill(index_and_graph(self._opened), changes([compose(one, tenant) for one in told]))
+        if told not in self._tenants:
+            self._tenants.append(told)
+            tenant = f"tenant-{len(self._tenants) - 1}"
+            await fill(index_and_graph(self._opened), changes([compose(one, tenant) for one in told]))
+        tenant = f"tenant-{self._tenants.index(told)}"
         query = read_message(RecallQueryV1, {"fragment": question, "options": options}, "payload")
-        used = loaded_profiles(None)[profile].profile.model_copy(update={"source_timeout_ms": 60_000})
         now = (BEGAN + timedelta(days=90)).timestamp()
-        return await recall(query, used, self._opened.sources, tenant=tenant, now=now, timeout_s=60)
+        return await recall(query, patient(profile), self._opened.sources, tenant=tenant, now=now, timeout_s=60)
 
 
 @pytest.fixture(scope="module")
 async def store() -> AsyncGenerator[Store]:
-    with tempfile.TemporaryDirectory(prefix="orion-first-", dir="/tmp") as folder:
-        async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
-            yield Store(stores)
+    async with filled_stores([]) as stores:
+        yield Store(stores)
 
 
 def days(*texts: str) -> list[MemoryV1]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
+from serving import filled_stores
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
+from orion_recall.evaluation.run_stores import changes, fill, index_and_graph
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
-from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.settings import Settings
+from orion_recall.serving.backends import Opened
 from tests.stand_ins.patient_profiles import patient
 
 TENANT = "passages"
@@ -35,10 +33,8 @@ QUESTION = "Who founded the maker of the harbour crane of Vik?"
 @pytest.fixture(scope="module")
 async def opened() -> AsyncGenerator[Opened]:
     memories = [compose(MemoryV1(id=title, title=title, text=text), TENANT) for title, text in PASSAGES.items()]
-    with tempfile.TemporaryDirectory(prefix="orion-follow-", dir="/tmp") as folder:
-        async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
-            await fill(index_and_graph(stores), changes(memories))
-            yield stores
+    async with filled_stores(memories) as stores:
+        yield stores
 
 
 def profile(**ranking: float) -> Profile:

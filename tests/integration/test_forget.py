@@ -29,6 +29,8 @@ from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.patient_profiles import patient_profiles
 
+pytestmark = pytest.mark.slow
+
 
 class Canary:
     """A word that occurs nowhere else, in every field of a memory that may hold words."""
@@ -167,7 +169,6 @@ async def in_streams(url: str, word: str) -> set[str]:
         return found
 
 
-@pytest.mark.slow
 async def test_nothing_of_a_forgotten_memory_is_left_in_any_file_table_or_stream(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,7 +196,6 @@ async def test_nothing_of_a_forgotten_memory_is_left_in_any_file_table_or_stream
         assert (receipt.stored, receipt.conflict) == (0, 1)
 
 
-@pytest.mark.slow
 async def test_a_user_a_session_and_a_tenant_go_with_their_recalls_and_nothing_else_does(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,7 +246,6 @@ async def test_a_user_a_session_and_a_tenant_go_with_their_recalls_and_nothing_e
         await pool.close()
 
 
-@pytest.mark.slow
 async def test_a_person_goes_with_everything_that_names_them_also_by_other_names(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -277,7 +276,6 @@ async def test_a_person_goes_with_everything_that_names_them_also_by_other_names
         assert set(await found(client, "who called, and what grows in Bergen?")) == {"may", "former"}
 
 
-@pytest.mark.slow
 async def test_a_dry_run_counts_and_changes_nothing_and_without_yes_nothing_is_done(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -314,7 +312,6 @@ async def rows_of(dsn: str) -> list[tuple[Any, ...]]:
         await pool.close()
 
 
-@pytest.mark.slow
 async def test_a_folder_without_a_worker_is_opened_and_its_open_decisions_are_kept_without_words(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -349,7 +346,6 @@ async def test_a_folder_without_a_worker_is_opened_and_its_open_decisions_are_ke
         assert row["latency_ms"] > 0
 
 
-@pytest.mark.slow
 async def test_a_run_that_was_killed_is_finished_by_the_same_command(
     data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

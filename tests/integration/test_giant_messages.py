@@ -48,7 +48,7 @@ async def executor(bus: Redis, settings: Settings, tokens: TokenCounter) -> Asyn
     await executor.close()
 
 
-@pytest.mark.parametrize("tags", [40_000, 2_000_000, pytest.param(15_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tags", [40_000, 2_000_000, 15_000_000])
 async def test_a_giant_query_is_answered_to_its_sender_decided_and_kept_as_its_head(
     executor: Executor, tags: int
 ) -> None:

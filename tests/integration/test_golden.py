@@ -7,7 +7,6 @@ answers of one class shows here, whatever it gains elsewhere.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,18 +14,17 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from serving import filled_stores
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.evaluation.dataset import RunLine, read_memories, read_queries
 from orion_recall.evaluation.measures import Measured, measure
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.intervals import overlap
-from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.settings import Settings
+from orion_recall.serving.backends import Opened
 from orion_recall.values import Interval, Memory
 
 pytestmark = pytest.mark.slow
@@ -58,7 +56,7 @@ class Answers:
 
     def recall(self, depth: int, category: str | None = None) -> float:
         values = self.measured.values[:, self.measured.measures.index(f"recall@{depth}")]
-        rows = slice(None) if category is None else self.measured.rows_of(category)
+        rows = slice(None) if category is None else [query.category == category for query in self.measured.queries]
         return float(values[rows].mean())
 
 
@@ -70,10 +68,8 @@ def memories() -> Sequence[Memory]:
 
 @pytest.fixture(scope="module")
 async def opened() -> AsyncGenerator[Opened]:
-    with tempfile.TemporaryDirectory(prefix="orion-golden-", dir="/tmp") as folder:
-        async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
-            await fill(index_and_graph(stores), changes(memories()))
-            yield stores
+    async with filled_stores(memories()) as stores:
+        yield stores
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from serving import NoProgress
 
 from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
@@ -25,12 +26,6 @@ DATA = Path(__file__).parents[1] / "data" / "golden_topics"
 TARGETS = {"precision@5": 0.70, "recall@5": 0.50, "mrr": 0.60}
 
 
-class Silent:
-    def begins(self, what: str, total: int) -> None: ...
-
-    def advanced(self, done: int) -> None: ...
-
-
 async def figures(
     out: Path, *, profile: str = "reflect.v1", baseline: BaselineName | None = None
 ) -> Mapping[str, float]:
@@ -41,7 +36,7 @@ async def figures(
         queries=queries,
         profile=loaded_profiles(None)[profile].profile,
     )
-    await run(plan, out, Settings.read(postgres_dsn=None), Silent(), baseline=baseline)
+    await run(plan, out, Settings.read(postgres_dsn=None), NoProgress(), baseline=baseline)
     measured = measure(read_run(out), queries, (5,))
     return dict(zip(measured.measures, measured.values.mean(axis=0).tolist(), strict=True))
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-import shutil
 import sys
-import tempfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +14,8 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.memory.record.compose import compose
 from orion_recall.values import Change, Memory, Statement
+
+pytestmark = pytest.mark.slow
 
 STEPS, AT_ONCE = 1200, 8
 NAMES = ("Ana", "ANA", "Bo", "Fjord Labs", "Aurora")
@@ -51,13 +50,6 @@ async def written(folder: Path) -> None:
     await graph.close()
 
 
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="orion-test-"))
-    yield made
-    shutil.rmtree(made, ignore_errors=True)
-
-
 async def everything(folder: Path, steps: list[Change]) -> set[tuple[str, ...]]:
     graph = RdfGraph(folder)
     await graph.open()
@@ -68,7 +60,6 @@ async def everything(folder: Path, steps: list[Change]) -> set[tuple[str, ...]]:
     return {tuple(row[name] for name in "gspo") for row in rows}
 
 
-@pytest.mark.slow
 async def test_a_graph_whose_writer_is_killed_is_the_one_that_is_built_fresh(folder: Path):
     reached = 0
     for batches in (2, 11, 40):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from serving import all_persisted
+from serving import started_with_client
 
-from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import open_pool
-from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.telemetry import LOG_WORKER
 
@@ -43,22 +40,13 @@ async def test_a_broken_index_is_stood_in_for_by_the_record(
         reply_ttl_s=60,
     )
     theirs = f"t-{uuid4().hex}"
-    async with Service.start(settings) as service:
+    async with started_with_client(settings) as (service, client):
         assert "index" in service.opened.broken
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        await ready.wait()
-        try:
-            async with RecallClient.connect(service_engines.redis_url, prefix=settings.prefix) as client:
-                for memory in MEMORIES:
-                    receipt = await client.store([memory | ({"tenant": theirs} if "tenant" in memory else {})])
-                    assert receipt.stored == 1, receipt
-                reply = await client.recall("What does the harbour crane need?", options={})
-                elsewhere = await client.recall("Which gearbox?", session_id="s-bo", options={"scope": "session"})
-            await all_persisted(service)
-        finally:
-            service.stop()
-            await serving
+        for memory in MEMORIES:
+            receipt = await client.store([memory | ({"tenant": theirs} if "tenant" in memory else {})])
+            assert receipt.stored == 1, receipt
+        reply = await client.recall("What does the harbour crane need?", options={})
+        elsewhere = await client.recall("Which gearbox?", session_id="s-bo", options={"scope": "session"})
     said = [record for record in caplog.records if record.getMessage().startswith("recall: the index is away")]
     assert [record.__dict__["fields"]["fallback"] for record in said] == [["lexical"], ["lexical"]]
     stats = reply.bundle.stats

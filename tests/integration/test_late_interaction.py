@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,8 @@ from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from tests.stand_ins.patient_profiles import patient
 from tests.stand_ins.qdrant_process import qdrant_stand_in
+
+pytestmark = pytest.mark.slow
 
 TEXTS = {
     "gearbox": "The mechanic fitted a new gearbox to the harbour crane.",
@@ -55,12 +56,6 @@ async def record(database: str) -> AsyncGenerator[Record]:
     await pool.close()
 
 
-@pytest.fixture
-def data_dir() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
-        yield Path(folder)
-
-
 async def project(record: Record, opened: Opened) -> None:
     """All that the record holds, as the copy of it."""
     index = opened.index
@@ -86,7 +81,6 @@ def parts(recalled: Recalled) -> dict[str, float | None]:
     return {item.memory.id: item.parts.get("late") for item in recalled.ranked}
 
 
-@pytest.mark.slow
 async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record, data_dir: Path) -> None:
     without = Settings.read(data_dir=data_dir, token_vectors=False)
     wanted = Settings.read(data_dir=data_dir)
@@ -114,7 +108,6 @@ async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record,
         assert (await asked(opened, weight=0.0)).late_interaction is None
 
 
-@pytest.mark.slow
 async def test_a_server_ranks_as_the_embedded_index_does_and_doctor_tells_what_it_lacks(
     record: Record,
     data_dir: Path,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import tempfile
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -52,12 +51,6 @@ async def record(pool: Pool) -> Record:
     return record
 
 
-@pytest.fixture
-def data_dir() -> Generator[Path]:
-    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as folder:
-        yield Path(folder)
-
-
 def memory(name: str, text: str, **fields: Any) -> Any:
     return compose(MemoryV1.model_validate({"id": name, "text": text, "session_id": "s", **fields}), TENANT)
 
@@ -87,7 +80,7 @@ async def break_it(record: Record, memory_changes: MemoryChanges, projector: Pro
     await part.apply([Change(position=position, memory=ghost)])
 
 
-@pytest.mark.parametrize("kind", ["index", pytest.param("graph", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["index", "graph"])
 async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data_dir: Path, kind: str) -> None:
     reader, memory_changes = RecordReader(pool), MemoryChanges(pool)
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:

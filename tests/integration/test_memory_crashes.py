@@ -22,6 +22,8 @@ from orion_recall.settings import Settings
 from tests.stand_ins.crashing_worker import crashing_worker
 from tests.stand_ins.memory_changes import MemoryChanges
 
+pytestmark = pytest.mark.slow
+
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 OLD, NEW = "Quentin works at Zephyr Labs.", "Rosalind works at Umbra Works."
 EACH = [("before", "change"), ("after", "change"), ("after", "tombstone"), *(
@@ -133,7 +135,6 @@ async def scene(service_engines: EmbeddedEngines, database: str, folder: Path) -
     await pool.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", OPERATIONS)
 async def test_killed_between_any_two_steps(what: str, scene: Scene) -> None:
     await _goes_through(what, OPERATIONS[what], scene)

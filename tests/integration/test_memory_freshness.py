@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from executor import command, until
 from redis.asyncio import Redis
-from serving import caught_up
+from serving import caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
@@ -111,7 +111,7 @@ async def test_a_worker_that_comes_back_with_old_copies_learns_first_what_is_gon
 ) -> None:
     """From the record; and from the bus while Postgres is away."""
     async with RecallClient.connect(service_engines.redis_url, prefix=settings.prefix) as client:
-        async with Service.start(settings) as service, _serving(service):
+        async with started(settings) as service:
             await stored(client, service, "default")
             gate = Gate(service, monkeypatch)
             receipt = await client.delete(["m-1"])
@@ -126,7 +126,7 @@ async def test_a_worker_that_comes_back_with_old_copies_learns_first_what_is_gon
 
 
 async def _shows_nothing(client: RecallClient, settings: Settings) -> None:
-    async with Service.start(settings) as service, _serving(service):
+    async with started(settings):
         for name, reply in (await asked(client, "default")).items():
             assert reply.bundle.items == [], (name, settings.instance)
 
@@ -134,16 +134,6 @@ async def _shows_nothing(client: RecallClient, settings: Settings) -> None:
 async def _never(*_: Any) -> list[Change]:
     await asyncio.Event().wait()
     return []
-
-
-@asynccontextmanager
-async def _serving(service: Service) -> AsyncGenerator[None]:
-    ready = asyncio.Event()
-    task = asyncio.create_task(service.serve(ready))
-    await ready.wait()
-    yield
-    service.stop()
-    await task
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -63,12 +63,6 @@ async def embedder() -> AsyncGenerator[OnnxEmbedder]:
     await one.load()
     yield one
     await one.close()
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="orion-test-", dir="/tmp") as made:
-        yield Path(made)
 
 
 @asynccontextmanager

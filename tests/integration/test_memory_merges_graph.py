@@ -13,6 +13,8 @@ from test_memory_merges import catch_up, held
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.graph.stores.oxigraph import RdfGraph
+from orion_recall.graph.vocabulary import entity_iri
+from orion_recall.graph.walks.path import PathBounds, find_path
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.names.merges import Merges, WantedMerge
@@ -21,6 +23,7 @@ from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Pool, open_connection
+from orion_recall.values import Scope
 from tests.samples.source_samples import HashingEmbedder
 
 TENANT = "default"
@@ -132,3 +135,31 @@ async def test_a_forgotten_name_stays_in_no_copy_of_the_name_that_it_was_merged_
                 assert [one.alias for one in await merges.of(TENANT, undone=True)] == ["Bob"] * (kind == "person")
         finally:
             await index.close()
+
+
+SISTERS = ("Mira", "Lea", "Zoe", "Ida", "Uma")
+
+
+async def test_each_user_finds_what_he_said_himself(pool: Pool) -> None:
+    """A scope is narrower than the tenant: what others said does not use up the ends of a path."""
+    record = Record(pool)
+    said = [
+        {"id": name, "text": f"Ana's sister is {name}.", "user_id": name, "mentioned_at": 1.7e9} for name in SISTERS
+    ]
+    await record.store([compose(MemoryV1.model_validate(one), TENANT) for one in said])
+    bounds = PathBounds(edges=16, scan=500, paths=2, memories=3, deadline_s=60.0)
+    async with graph() as one:
+        await told(record, one)
+        for name in SISTERS:
+            found = await find_path(
+                one,
+                TENANT,
+                str(entity_iri("Ana")),
+                via=("sister",),
+                now=1.8e9,
+                bounds=bounds,
+                scope=Scope(tenant=TENANT, user_id=name),
+            )
+            assert [path.entities for path in found.paths] == [("Ana", name)]
+        found = await find_path(one, TENANT, str(entity_iri("Ana")), via=("sister",), now=1.8e9, bounds=bounds)
+        assert len(found.paths) == 2

@@ -85,7 +85,7 @@ async def use(dsn: str, tenant: str) -> None:
         assert [hit.read().text for hit in hits if hit.read] == ["The crane is ours."]
         await pool.execute(INSERT, [envelope(decision(corr_id="c1"))])
         log = DecisionLog(pool)
-        assert [one.corr_id for one in (await log.latest()).decisions] == ["c1"]
+        assert [one.corr_id for one in (await log.latest())[0]] == ["c1"]
         assert (await log.run_sql("SELECT corr_id FROM recall_decisions")).rows == (("c1",),)
     finally:
         await timeline.close()

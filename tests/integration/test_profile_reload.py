@@ -42,7 +42,6 @@ def settings(bus_alone: EmbeddedEngines, tmp_path: Path) -> Any:
     return quick_settings(bus_alone.redis_url, profiles_dir=tmp_path, default_profile="edited.v1")
 
 
-@pytest.mark.slow
 async def test_edits_while_queries_run_are_taken_and_every_answer_is_of_one_version(
     bus: Redis, settings: Any, tokens: TokenCounter, tmp_path: Path
 ) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from executor import Executor, until
-from serving import all_persisted, caught_up
+from serving import caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
@@ -21,6 +20,8 @@ from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
+
+pytestmark = pytest.mark.slow
 
 MEMORIES = [
     {"id": "m-work", "text": "I work at Fjord Labs in Bergen.", "speaker": "Ana", "session_id": "s"},
@@ -47,21 +48,6 @@ def settings_for(
     )  # fmt: skip
 
 
-@asynccontextmanager
-async def running(settings: Settings) -> AsyncGenerator[Service]:
-    """A service that takes queries, until the end of the block."""
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        await ready.wait()
-        try:
-            yield service
-            await all_persisted(service)
-        finally:
-            service.stop()
-            await serving
-
-
 async def asked(executor: Executor) -> dict[str, Any]:
     """The decision on the question; its reply came within the deadline."""
     began = time.perf_counter()
@@ -76,12 +62,11 @@ def statuses(decision: dict[str, Any]) -> dict[str, str]:
     return {name: report["status"] for name, report in decision["sources"].items()}
 
 
-@pytest.mark.slow
 async def test_a_service_with_a_qdrant_server_stores_recalls_and_outlives_it(
     engines: EmbeddedEngines, database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
 ) -> None:
     settings = settings_for(engines, database, qdrant, tmp_path, prefix)
-    async with connect(engines.redis_url) as redis, running(settings) as service:
+    async with connect(engines.redis_url) as redis, started(settings) as service:
         executor = Executor(redis, prefix)
 
         async def well() -> bool:
@@ -131,7 +116,7 @@ async def test_a_service_starts_without_its_qdrant_server_and_finds_it_later(
 ) -> None:
     qdrant.kill()
     settings = settings_for(engines, database, qdrant, tmp_path, prefix)
-    async with connect(engines.redis_url) as redis, running(settings) as service:
+    async with connect(engines.redis_url) as redis, started(settings) as service:
         executor = Executor(redis, prefix)
         async with RecallClient.connect(engines.redis_url, prefix=prefix) as client:
             receipt = await client.store(MEMORIES)
@@ -148,7 +133,6 @@ async def test_a_service_starts_without_its_qdrant_server_and_finds_it_later(
         await executor.close()
 
 
-@pytest.mark.slow
 async def test_two_workers_share_the_collection_and_the_second_takes_over(
     engines: EmbeddedEngines, database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
 ) -> None:
@@ -159,13 +143,13 @@ async def test_two_workers_share_the_collection_and_the_second_takes_over(
         executor = Executor(redis, prefix)
         one = settings_for(engines, database, qdrant, tmp_path / "one", prefix, instance="one", node="a")
         two = settings_for(engines, database, qdrant, tmp_path / "two", prefix, instance="two", node="b")
-        async with running(two) as second:
-            async with running(one):
+        async with started(two) as second:
+            async with started(one):
                 receipt = await client.store(MEMORIES[:1])
                 await until(_reached(second, receipt.position), "the first memory is there")
             receipt = await client.store(MEMORIES[1:])
             await until(_reached(second, receipt.position), "the second memory is there")
-        async with running(two):
+        async with started(two):
 
             async def found() -> bool:
                 return (await asked(executor))["selected_ids"][:1] == ["m-work"]
@@ -185,17 +169,16 @@ def _reached(service: Service, position: int | None) -> Any:
     return reached
 
 
-@pytest.mark.slow
 async def test_a_collection_of_another_record_is_refused(
     engines: EmbeddedEngines, database: str, empty_database: str, qdrant: QdrantStandIn, tmp_path: Path, prefix: str
 ) -> None:
     settings = settings_for(engines, database, qdrant, tmp_path / "one", prefix)
-    async with running(settings) as service, RecallClient.connect(engines.redis_url, prefix=prefix) as client:
+    async with started(settings) as service, RecallClient.connect(engines.redis_url, prefix=prefix) as client:
         receipt = await client.store(MEMORIES)
         await caught_up(service, receipt.position or 0)
     await migrate(empty_database)
     other = settings_for(engines, empty_database, qdrant, tmp_path / "two", prefix)
-    async with connect(engines.redis_url) as redis, running(other) as service:
+    async with connect(engines.redis_url) as redis, started(other) as service:
         assert "belongs to another record" in service.opened.broken["index"]
         executor = Executor(redis, prefix)
 

@@ -38,6 +38,8 @@ from orion_recall.serving.service import build_of
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 MEMORIES = Path(__file__).parents[1] / "data" / "golden_topics" / "memories.jsonl"
 QUESTION = "What did Nadia say about the heat pump and its outdoor unit?"
 BEFORE = ("What do we know about the school?", "Who is coming to the party?", "What did Ben say about the garden?")
@@ -166,7 +168,6 @@ def entry(profile: str, fragment: str) -> Entry:
 
 
 @pytest.mark.parametrize("profile", MOST)
-@pytest.mark.slow
 async def test_a_recall_costs_no_more_than_it_did(
     served: tuple[Worker, Commits], profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

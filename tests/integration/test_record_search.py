@@ -126,6 +126,7 @@ async def test_a_memory_is_as_the_record_holds_it(record: RecordSearch) -> None:
     assert (painted.tags, painted.kind, painted.source_ref) == (("a", "b"), "experience", "record")
 
 
+@pytest.mark.slow
 async def test_a_large_record_is_searched_as_fast_as_a_small_one(filled: str, record: RecordSearch) -> None:
     connection = await open_connection(filled, name="test", statement_timeout_ms=60_000)
     try:

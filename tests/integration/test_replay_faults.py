@@ -5,33 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from deploy_servers import run_program
 from executor import until
-from explained import CRANE, SHED, Asked, served
+from explained import CRANE, SHED, Asked
 from test_decisions_explain import environment
 
-from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.engines.replay_folders import delete_left
 from tests.stand_ins.forked import Forked, forked
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-async def running(
-    _service_engines: EmbeddedEngines, module_database: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncGenerator[Asked]:
-    async with served(_service_engines.redis_url, module_database, tmp_path_factory.mktemp("faults")) as asked:
-        yield asked
-
-
-@pytest.fixture
-def asked(running: Asked) -> Asked:
-    return Asked(running.service, running.client, running.pool)
 
 
 @pytest.fixture
@@ -69,8 +54,8 @@ async def begun(env: dict[str, str], tmp_path: Path, *arguments: str) -> Forked:
     [
         ("replay", signal.SIGTERM),
         ("explain", signal.SIGINT),
-        pytest.param("replay", signal.SIGINT, marks=pytest.mark.slow),
-        pytest.param("explain", signal.SIGTERM, marks=pytest.mark.slow),
+        ("replay", signal.SIGINT),
+        ("explain", signal.SIGTERM),
     ],
 )
 async def test_an_interrupted_replay_leaves_no_folder_however_often_it_is_interrupted(
@@ -111,9 +96,7 @@ async def test_what_a_killed_replay_left_goes_with_the_next_one(
     assert delete_left(tmp_path / "data")[0] == 0
 
 
-@pytest.mark.parametrize(
-    "position", ["1000000000000000000000000000000", pytest.param("4000000000000", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("position", ["1000000000000000000000000000000", "4000000000000"])
 async def test_a_decision_of_positions_that_no_record_has_is_set_apart_with_its_reason(
     asked: Asked, env: dict[str, str], position: str
 ) -> None:

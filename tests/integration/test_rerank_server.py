@@ -69,7 +69,6 @@ async def test_a_servers_scores_are_a_part_of_the_score(scene: Scene) -> None:
     assert recalled.ranked[0].memory.id == "gear"
 
 
-@pytest.mark.slow
 async def test_a_hung_server_costs_its_time_and_no_more_and_is_followed_again(scene: Scene) -> None:
     calm = await scene.ask()
     scene.tei.behave(failure="hang")

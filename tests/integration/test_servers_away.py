@@ -23,7 +23,7 @@ import psutil
 import pytest
 from executor import Ended, Executor, command, until
 from redis.asyncio import Redis
-from serving import OneMemory, opened_with, quick_settings, serving
+from serving import OneMemory, opened_with, quick_settings, serving, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
@@ -161,10 +161,7 @@ async def running(own: EmbeddedEngines) -> AsyncGenerator[Scene]:
             claim_idle_ms=2000,
             instance="worker",
         )
-        service = await stack.enter_async_context(Service.start(settings))
-        ready = asyncio.Event()
-        task = asyncio.create_task(service.serve(ready))
-        await ready.wait()
+        service = await stack.enter_async_context(started(settings))
         redis = await stack.enter_async_context(connect(f"{own.redis_url}?client_name=executor"))
         yield Scene(
             engines=own,
@@ -173,8 +170,6 @@ async def running(own: EmbeddedEngines) -> AsyncGenerator[Scene]:
             redis_way=redis_way,
             postgres_way=postgres_way,
         )
-        service.stop()
-        await task
 
 
 @pytest.fixture

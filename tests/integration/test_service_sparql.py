@@ -9,8 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,7 +17,7 @@ from uuid import uuid4
 import psutil
 import pytest
 from executor import until
-from serving import all_persisted, caught_up
+from serving import caught_up, started_with_client
 
 from orion_recall.cli.main import run
 from orion_recall.client import RecallClient
@@ -32,7 +31,6 @@ from orion_recall.interfaces import MemoryGraph
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
-from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
@@ -43,22 +41,6 @@ pytestmark = pytest.mark.slow
 WORK = {"id": "m-work", "text": "I work at Fjord Labs in Bergen.", "speaker": "Ana"}
 CRANE = {"id": "m-crane", "text": "The harbour crane needs a new gearbox.", "speaker": "Bo", "entities": ["Ana"]}
 DEADLINE_MS = 2000
-
-
-@asynccontextmanager
-async def served(settings: Settings) -> AsyncGenerator[tuple[Service, RecallClient]]:
-    """A service that takes queries, and a client of it."""
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        task = asyncio.create_task(service.serve(ready))
-        await ready.wait()
-        try:
-            async with RecallClient.connect(settings.bus_url or "", prefix=settings.prefix) as client:
-                yield service, client
-                await all_persisted(service)
-        finally:
-            service.stop()
-            await task
 
 
 @pytest.fixture
@@ -109,7 +91,7 @@ async def test_a_service_stores_to_and_recalls_from_a_sparql_server_that_comes_a
     settings: Settings, sparql_server: Oxigraph
 ) -> None:
     await sparql_server.stop()
-    async with served(settings) as (service, client):
+    async with started_with_client(settings) as (service, client):
         assert service.opened.broken == {}
         receipt = await client.store([WORK])
 
@@ -140,7 +122,7 @@ async def test_a_service_stores_to_and_recalls_from_a_sparql_server_that_comes_a
 async def test_a_server_that_hangs_costs_its_hits_and_leaves_nothing_behind(
     settings: Settings, sparql_server: Oxigraph
 ) -> None:
-    async with served(settings) as (service, client):
+    async with started_with_client(settings) as (service, client):
         receipt = await client.store([WORK])
         await caught_up(service, receipt.position or 0)
         await recovered(client, 1)
@@ -164,7 +146,7 @@ async def test_a_server_that_hangs_costs_its_hits_and_leaves_nothing_behind(
 
 
 async def test_a_server_that_comes_back_empty_is_filled_again(settings: Settings, sparql_server: Oxigraph) -> None:
-    async with served(settings) as (service, client):
+    async with started_with_client(settings) as (service, client):
         receipt = await client.store([WORK, CRANE])
         await caught_up(service, receipt.position or 0)
         await recovered(client, 2)
@@ -179,8 +161,8 @@ async def test_two_workers_share_one_graph_and_one_goes_on_alone(
     settings: Settings, sparql_server: Oxigraph, tmp_path: Path
 ) -> None:
     second = settings.changed(data_dir=tmp_path, instance="second")
-    async with served(settings) as (one, client):
-        async with served(second) as (two, _):
+    async with started_with_client(settings) as (one, client):
+        async with started_with_client(second) as (two, _):
             receipt = await client.store([WORK, CRANE])
             assert one.opened.graph is not None
             assert two.opened.graph is not None
@@ -202,9 +184,11 @@ async def test_a_change_that_is_acknowledged_is_found_from_then_on(
     settings: Settings, tmp_path: Path, workers: int
 ) -> None:
     """A worker looks twice a second how far a shared copy has come, and may have done so before the change."""
-    async with served(settings) as (_, client), contextlib.AsyncExitStack() as stack:
+    async with started_with_client(settings) as (_, client), contextlib.AsyncExitStack() as stack:
         if workers == 2:
-            await stack.enter_async_context(served(settings.changed(data_dir=tmp_path, instance="second")))
+            await stack.enter_async_context(
+                started_with_client(settings.changed(data_dir=tmp_path, instance="second"))
+            )
         await client.store([WORK])
         acknowledged = 0
         for house in range(60):
@@ -231,7 +215,7 @@ async def test_a_server_of_another_record_is_refused_until_it_is_given_up(
     await theirs.apply([Change(position=1, memory=secret)])
     monkeypatch.setenv("ORION_POSTGRES_DSN", settings.dsn or "")
     monkeypatch.setenv("ORION_SPARQL_URL", sparql_server.url)
-    async with served(settings.changed(health_port=0)) as (service, client):
+    async with started_with_client(settings.changed(health_port=0)) as (service, client):
         assert "belongs to another record (the one made at 2020-01-01" in service.opened.broken["graph"]
         receipt = await client.store([WORK])
         assert receipt.stored == 1

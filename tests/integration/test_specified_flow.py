@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from executor import rows
 from jinja2 import Environment
-from serving import all_persisted, caught_up
+from serving import all_persisted, caught_up, started_with_client
 
 from orion_recall import RecallClient
 from orion_recall.bus.connect import connect
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import open_connection
-from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.patient_profiles import patient_profiles
 
@@ -35,21 +31,6 @@ def memories() -> list[dict[str, Any]]:
         {"id": "fresh", "text": "Ana works late tonight.", "speaker": "Bo", "occurred_at": fresh},
         {"id": "other", "text": "The kettle is blue.", "speaker": "Bo", "occurred_at": old},
     ]
-
-
-@asynccontextmanager
-async def served(settings: Settings) -> AsyncGenerator[tuple[Service, RecallClient]]:
-    """A running service and a client of it."""
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        await ready.wait()
-        try:
-            async with RecallClient.connect(settings.bus_url or "", prefix=settings.prefix) as client:
-                yield service, client
-        finally:
-            service.stop()
-            await serving
 
 
 async def step_context(client: RecallClient) -> dict[str, Any]:
@@ -79,7 +60,7 @@ async def test_three_stores_make_one_bundle_for_the_prompt_and_its_decision_is_k
         redis_url=service_engines.redis_url, postgres_dsn=database, data_dir=tmp_path / "data", prefix=prefix,
         reply_ttl_s=60, deadline_ms=20_000, profiles_dir=patient_profiles(tmp_path),
     )  # fmt: skip
-    async with served(settings) as (service, client):
+    async with started_with_client(settings) as (service, client):
         receipt = await client.store(memories())
         await caught_up(service, receipt.position or 0)
         context = await step_context(client)
@@ -104,11 +85,11 @@ async def test_without_postgres_a_query_is_answered_and_its_decision_goes_to_the
         redis_url=service_engines.redis_url, postgres_dsn=database, data_dir=tmp_path / "data", prefix=prefix,
         reply_ttl_s=60, deadline_ms=20_000, profiles_dir=patient_profiles(tmp_path),
     )  # fmt: skip
-    async with served(with_record) as (service, client):
+    async with started_with_client(with_record) as (service, client):
         receipt = await client.store(memories())
         await caught_up(service, receipt.position or 0)
     alone = with_record.changed(postgres_dsn=None)
-    async with served(alone) as (service, client):
+    async with started_with_client(alone) as (service, client):
         bundle = (await step_context(client))["memory_bundle"]
     assert "fact" in {item["id"] for item in bundle["items"]}
     assert "sql_timeline" not in bundle["stats"]["backend_counts"]

@@ -6,13 +6,13 @@ import asyncio
 import json
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from executor import until
+from serving import started
 
 from orion_recall.bus.connect import connect
 from orion_recall.cli.main import run
@@ -21,7 +21,6 @@ from orion_recall.cli.serving.status import read_workers
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.memory.transfer.importer import wait_for_copies
 from orion_recall.postgres.pool import open_connection
-from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.oxigraph import Oxigraph
 from tests.stand_ins.patient_profiles import patient_profiles
@@ -60,19 +59,6 @@ def settings(
     shutil.rmtree(data_dir)
 
 
-@asynccontextmanager
-async def served(settings: Settings) -> AsyncGenerator[Service]:
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        task = asyncio.create_task(service.serve(ready))
-        await ready.wait()
-        try:
-            yield service
-        finally:
-            service.stop()
-            await task
-
-
 def break_index(settings: Settings) -> None:
     (settings.data_dir / "index").mkdir()
     (settings.data_dir / "index" / "index.json").write_text("no longer JSON")
@@ -96,7 +82,7 @@ async def test_a_worker_says_of_every_store_whether_it_can_use_it(
     file = settings.data_dir / "mappings.yaml"
     file.write_text(MAPPINGS, "utf-8")
     settings = settings.changed(mappings=file, sparql_url=sparql_server.url)
-    async with served(settings), connect(settings.bus_url or "") as redis:
+    async with started(settings), connect(settings.bus_url or "") as redis:
 
         async def states() -> dict[tuple[str, str], tuple[str, str | None]]:
             (worker,) = await read_workers(redis, settings, [settings.instance]) or [{}]
@@ -139,14 +125,13 @@ async def test_a_worker_says_of_every_store_whether_it_can_use_it(
         await until(lambda: graph_is("ok"), "the graph's server is back")
 
 
-@pytest.mark.slow
 async def test_an_import_says_which_copy_is_behind_and_passes_over_one_that_is_gone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = settings.data_dir / "memories.jsonl"
     file.write_text(json.dumps({"id": "m1", "text": "The gulls are fed."}), "utf-8")
     copies = "INSERT INTO projections (copy, kind, position, updated_at) VALUES "
-    async with served(settings):
+    async with started(settings):
         assert await program("import", str(file)) == 0
         assert capsys.readouterr().err == ""
 
@@ -188,7 +173,6 @@ async def test_an_import_says_which_copy_is_behind_and_passes_over_one_that_is_g
         assert imported["advice"] == said.err.splitlines()
 
 
-@pytest.mark.slow
 async def test_a_broken_copy_of_a_worker_that_runs_is_not_taken_for_one_that_is_gone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +184,7 @@ async def test_a_broken_copy_of_a_worker_that_runs_is_not_taken_for_one_that_is_
         "INSERT INTO projections (copy, kind, position, updated_at) "
         f"VALUES ('{copy}', 'index', 7, now() - interval '1 day')",
     )
-    async with served(settings) as service:
+    async with started(settings) as service:
         connection = await open_connection(settings.dsn or "", name="test", statement_timeout_ms=5000)
 
         async def signs() -> bool:

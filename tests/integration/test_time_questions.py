@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from serving import filled_stores
 
 from orion_recall.contracts import RecallQueryV1, read_message
 from orion_recall.evaluation.dataset import read_memories, read_queries
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
 from orion_recall.profile import Profile
-from orion_recall.profile.watch import loaded_profiles
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.intervals import overlap
-from orion_recall.serving.backends import Opened, open_sources
-from orion_recall.settings import Settings
+from orion_recall.serving.backends import Opened
 from orion_recall.values import Interval
 from orion_recall.when.times import times
+from tests.stand_ins.patient_profiles import patient
 
 DATA = Path(__file__).parents[1] / "data" / "times"
 QUESTIONS = read_queries(DATA / "queries.jsonl")
@@ -30,15 +28,13 @@ AS_OF = "2026-11-22T12:00:00Z"
 
 @pytest.fixture(scope="module")
 async def opened() -> AsyncGenerator[Opened]:
-    with tempfile.TemporaryDirectory(prefix="orion-times-", dir="/tmp") as folder:
-        async with open_sources(private_settings(Settings.read(), Path(folder))) as stores:
-            await fill(index_and_graph(stores), changes(read_memories(DATA / "memories.jsonl")))
-            yield stores
+    async with filled_stores(read_memories(DATA / "memories.jsonl")) as stores:
+        yield stores
 
 
 def profile(name: str = "reflect.v1", **time: object) -> Profile:
-    shipped = loaded_profiles(None)[name].profile
-    return shipped.model_copy(update={"time": shipped.time.model_copy(update=time), "source_timeout_ms": 60_000})
+    shipped = patient(name)
+    return shipped.model_copy(update={"time": shipped.time.model_copy(update=time)})
 
 
 async def ask(opened: Opened, text: str, used: Profile, as_of: str = AS_OF, **options: object) -> Recalled:

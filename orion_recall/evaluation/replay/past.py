@@ -22,7 +22,7 @@ from typing import Any, LiteralString
 from orion_recall.decisions.log import with_advice
 from orion_recall.errors import QueryNotTaken, RecordError, SettingsError, SourceError
 from orion_recall.evaluation.run_stores import Progress, index_and_graph, private_settings
-from orion_recall.evaluation.vectors import VectorCache, cached
+from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache
 from orion_recall.interfaces import Projection, Source
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import as_changes
@@ -159,13 +159,13 @@ class PastRecord:
         """The tables as of the moment; one before the present one is the present one."""
         if self._moment is not None and to.position < self._moment.position:
             return
-        async with self._one_at_a_time:
-            with translate(_DOING):
-                await self._set_time(to.at)
-                if self._moment is None:
-                    await self._fill(to.position)
-                elif to.position > self._moment.position:
-                    await self._catch_up(self._moment.position, to.position)
+        async with self._session():
+            await self._set_time(to.at)
+            if self._moment is None:
+                await self._connection.execute(self._as_of(_OF_TENANTS, _OF_TENANTS), to.position, self._tenants)
+                await self._connection.execute("ANALYZE pg_temp.memories")
+            elif to.position > self._moment.position:
+                await self._catch_up(self._moment.position, to.position)
         self._moment = to
 
     async def head_at(self, moment: datetime, *, after: int = 0) -> int:
@@ -181,15 +181,12 @@ class PastRecord:
 
     async def changes(self, after: int, to: int) -> AsyncGenerator[list[Change]]:
         """What a copy at the position `after` is told up to `to`, in pages, as the record is at this moment."""
-        async with self._one_at_a_time:
-            with translate(_DOING):
-                await self._connection.execute("TRUNCATE pg_temp.outbox")
-                await self._connection.execute(self.of_record(_QUEUE), after, to, self._tenants)
+        async with self._session() as connection:
+            await connection.execute("TRUNCATE pg_temp.outbox")
+            await connection.execute(self.of_record(_QUEUE), after, to, self._tenants)
         while True:
-            async with self._one_at_a_time:
-                with translate(_DOING):
-                    rows = await self._connection.fetch(record_sql.CHANGES, after, 200)
-                    page = await as_changes(self._connection, rows)
+            async with self._session() as connection:
+                page = await as_changes(connection, await connection.fetch(record_sql.CHANGES, after, 200))
             if not page:
                 return
             yield page
@@ -201,16 +198,22 @@ class PastRecord:
         return [(row["tenant"], row["memory_id"]) for row in rows]
 
     async def fetch(self, statement: str, values: Sequence[object]) -> list[Row]:
+        async with self._session() as connection:
+            return await connection.fetch(statement, *values)
+
+    @contextlib.asynccontextmanager
+    async def _session(self) -> AsyncGenerator[Connection]:
+        """The session, for one at a time."""
         async with self._one_at_a_time:
             with translate(_DOING):
-                return await self._connection.fetch(statement, *values)
+                yield self._connection
 
     async def _prepare(self) -> None:
-        with translate(_DOING):
-            await self._connection.execute("SET max_parallel_workers_per_gather = 0; SET jit = off")
+        async with self._session() as connection:
+            await connection.execute("SET max_parallel_workers_per_gather = 0; SET jit = off")
             await self._set_time(datetime.fromisoformat("1970-01-01T00:00:00+00:00"))
-            await self._connection.execute(self.of_record(_TABLES))
-            columns: list[Any] = await self._connection.fetch(
+            await connection.execute(self.of_record(_TABLES))
+            columns: list[Any] = await connection.fetch(
                 "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 "
                 "AND NOT attisdropped AND attgenerated = '' ORDER BY attnum",
                 f"{self._schema}.memories",
@@ -219,10 +222,6 @@ class PastRecord:
 
     async def _set_time(self, moment: datetime) -> None:
         await self._connection.execute("SELECT set_config('orion_replay.moment', $1, false)", moment.isoformat())
-
-    async def _fill(self, position: int) -> None:
-        await self._connection.execute(self._as_of(_OF_TENANTS, _OF_TENANTS), position, self._tenants)
-        await self._connection.execute("ANALYZE pg_temp.memories")
 
     async def _catch_up(self, before: int, to: int) -> None:
         await self._connection.execute("TRUNCATE pg_temp.moved")
@@ -284,24 +283,18 @@ class PastStores:
             wanted = min((read_at or {}).get(kind, to.position), to.position)
             if wanted <= copy.position:
                 continue
-            done = 0
+            began = copy.position
             if progress is not None:
-                progress.begins(f"memories into the {kind}", wanted - copy.position)
-            async with contextlib.aclosing(self.past.changes(copy.position, wanted)) as pages:
-                began = copy.position
+                progress.begins(f"memories into the {kind}", wanted - began)
+            async with contextlib.aclosing(self.past.changes(began, wanted)) as pages:
                 async for page in pages:
                     await copy.apply(page)
-                    done = page[-1].position - began
                     if progress is not None:
-                        progress.advanced(done)
-        await self._hide(to)
-
-    async def _hide(self, to: Moment) -> None:
-        tombstones = self.sources.tombstones
+                        progress.advanced(page[-1].position - began)
         applied = min(copy.position for copy in self.copies.values())
         if applied < to.position:
             for tenant, name in await self.past.changed(applied, to.position):
-                tombstones.add({memory_key(tenant, name): to.position})
+                self.sources.tombstones.add({memory_key(tenant, name): to.position})
 
 
 @contextlib.asynccontextmanager
@@ -315,7 +308,7 @@ async def past_stores(
     private = private_settings(settings, folder).changed(postgres_dsn=None)
 
     def around(embedder: Embedder) -> Embedder:
-        return embedder if cache is None else cached(embedder, cache)
+        return embedder if cache is None else CachedEmbedder(embedder, cache)
 
     async with contextlib.AsyncExitStack() as stack:
         past = await stack.enter_async_context(PastRecord.open(dsn, tenants))

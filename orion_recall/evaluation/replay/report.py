@@ -67,7 +67,7 @@ def summed_up(run: ReplayRun, *, k: int) -> Summary:
     drift = [_compared_query(one, one.logged.answer, one.control, k) for one in run.queries]
     tried = [_compared_query(one, one.control, one.tried, k) for one in run.queries if one.tried is not None]
     shown = tried or drift
-    changed = [one for one in shown if one.pair.gained or one.pair.lost or not _is_in_order(one.pair)]
+    changed = [one for one in shown if not one.pair.likeness(k)["identical"]]
     return Summary(
         drift=compared([one.pair for one in drift], k),
         tried=compared([one.pair for one in tried], k) if tried else None,
@@ -81,10 +81,6 @@ def summed_up(run: ReplayRun, *, k: int) -> Summary:
 def _compared_query(one: Replayed, before: Answer, after: Answer, k: int) -> ComparedQuery:
     pair = Pair(before=before, after=after, judged=one.logged.judged)
     return ComparedQuery(replayed=one, pair=pair, overlap=pair.likeness(k)[f"overlap@{k}"])
-
-
-def _is_in_order(pair: Pair) -> bool:
-    return pair.before is not None and pair.after is not None and pair.before.ids == pair.after.ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +159,7 @@ class Gate:
         if run.silent:
             return Verdict(cannot_judge=f"sources did not answer: {'; '.join(sorted(run.silent))}")
         if found.queries < self.least_queries:
-            why = "" if run.queries else f": {why_none(run.chosen, plan.choice)}"
+            why = "" if run.queries else f": {why_none(run, plan.choice)}"
             return Verdict(cannot_judge=f"{found.queries} queries, and {self.least_queries} are wanted{why}")
         checks = tuple(_check(found, one, strict=self.strict) for one in self.thresholds)
         without = [check.threshold.measure for check in checks if check.found is None]
@@ -204,7 +200,7 @@ def _check(between: Compared, one: Threshold, *, strict: bool) -> Check:
         base, after = between.p50_ms if one.measure == "p50_ms" else between.p95_ms
         found = after - base
     elif (mean := between.means.get(one.measure)) is not None:
-        found, queries = near(mean.mean), mean.queries
+        found, queries = near(mean[0]), mean[1]
     else:
         return Check(threshold=one, found=None, queries=0, passed=None, words="no query has it")
     if one.kind == "under":
@@ -232,9 +228,9 @@ def as_json(
         "sample": choice.sample,
         "seed": choice.seed,
         "queries": len(run.queries),
-        "matching": run.chosen.matching,
-        "apart": dict(run.chosen.apart),
-        "not_replayable": dict(run.chosen.not_replayable),
+        "matching": run.matching,
+        "apart": dict(run.apart),
+        "not_replayable": dict(run.not_replayable),
         "with_erased_memories": summary.erased,
         "silent_sources": dict(run.silent),
         "seconds": round(run.seconds, 2),
@@ -259,7 +255,7 @@ def compared_json(between: Compared) -> dict[str, Any]:
     return {
         "queries": between.queries,
         "answers": {"before": between.answers[0], "after": between.answers[1]},
-        "means": {name: asdict(one.mean) | {"queries": one.queries} for name, one in between.means.items()},
+        "means": {name: asdict(mean) | {"queries": queries} for name, (mean, queries) in between.means.items()},
         "levels": {name: asdict(one) for name, one in between.levels.items()},
         "p50_ms": {"before": between.p50_ms[0], "after": between.p50_ms[1]},
         "p95_ms": {"before": between.p95_ms[0], "after": between.p95_ms[1]},
@@ -268,19 +264,17 @@ def compared_json(between: Compared) -> dict[str, Any]:
 
 def _changed_json(one: ComparedQuery, *, redact: bool) -> dict[str, Any]:
     logged, judged = one.replayed.logged, one.replayed.logged.judged
-    has_judgements = bool(judged.used or judged.wrong)
-    found: dict[str, Any] = {
+    return {
         "decision_id": logged.id,
         "at": logged.began.isoformat(),
         "tenant": logged.tenant,
         "profile": logged.profile,
         "class": logged.query_class,
-        "query": logged.query.fragment,
+        **({} if redact else {"query": logged.query.fragment}),
         "overlap": round(one.overlap, 4),
         "gained": list(one.pair.gained),
         "lost": list(one.pair.lost),
         "used_lost": [name for name in one.pair.lost if name in judged.used],
         "wrong_removed": [name for name in one.pair.lost if name in judged.wrong],
-        "unjudged": list(one.pair.gained) if has_judgements else [],
+        "unjudged": list(one.pair.gained) if judged.used or judged.wrong else [],
     }
-    return {name: value for name, value in found.items() if not (redact and name == "query")}

@@ -100,37 +100,67 @@ class LoggedQuery:
     judged: Judged = NOT_JUDGED
 
 
-@dataclass(slots=True, kw_only=True)
-class Chosen:
-    """What the choice gave: `queries` can be repeated, in the order in which they were asked.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPlan:
+    """What is replayed: the choice of queries, the tried profile (None: only the logged one), on which data."""
 
-    `matching` is the number before the sample. `apart` counts those that time decided about, by outcome, and
-    `not_replayable` those that the log does not hold whole, by reason.
+    choice: Choice
+    tried: Profile | None = None
+    as_of: AsOf = "decision"
+    cache: VectorCache | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """One query asked again. `why` is what may be the reason where the control is not the logged answer.
+
+    `erased` are ids of the logged answer that the record does not hold any more.
+    """
+
+    logged: LoggedQuery
+    control: Answer
+    tried: Answer | None
+    erased: tuple[str, ...] = ()
+    why: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class ReplayRun:
+    """What the choice gave, and all that was asked again.
+
+    `logged` can be asked again, in the order in which it was asked; `matching` counts before the sample.
+    `apart` counts queries that time decided about, by outcome, and `not_replayable` those that the log does not
+    hold whole, by reason. `silent` has the sources that did not answer, with how often.
     """
 
     matching: int = 0
-    queries: list[LoggedQuery] = field(default_factory=list[LoggedQuery])
+    logged: list[LoggedQuery] = field(default_factory=list[LoggedQuery])
     apart: Counter[str] = field(default_factory=Counter[str])
     not_replayable: Counter[str] = field(default_factory=Counter[str])
+    queries: list[Replayed] = field(default_factory=list[Replayed])
+    silent: Counter[str] = field(default_factory=Counter[str])
+    seconds: float = 0.0
 
 
-async def read_chosen(pool: Pool, choice: Choice) -> Chosen:
+async def _read(pool: Pool, choice: Choice) -> ReplayRun:
     """The decisions of the choice. RecordError: Postgres is away, or this login may not read."""
-    chosen, log = Chosen(), DecisionLog(pool)
     async with borrow(pool, "reading decisions") as connection:
         conditions = (choice.since, choice.until, choice.tenant, choice.query_class, choice.profile)
         ids = None if choice.ids is None else list(choice.ids)
-        found: list[UUID] = [row["id"] for row in await connection.fetch(_WANTED, *conditions, ids)]
-    chosen.matching, names = len(found), _sampled(found, choice)
+        names: list[UUID] = [row["id"] for row in await connection.fetch(_WANTED, *conditions, ids)]
+    run = ReplayRun(matching=len(names))
+    if choice.sample is not None and choice.sample < len(names):
+        # Not for secrets: the same seed has to give the same sample.
+        names = random.Random(choice.seed).sample(names, choice.sample)  # noqa: S311
     for start in range(0, len(names), _PAGE):
         page = names[start : start + _PAGE]
-        judged, decisions = await judgements(pool, page), await log.of_ids(page)
+        judged, decisions = await judgements(pool, page), await DecisionLog(pool).of_ids(page)
         if len(decisions) < len(page):
-            chosen.not_replayable[_OF_ANOTHER_VERSION] += len(page) - len(decisions)
+            run.not_replayable[_OF_ANOTHER_VERSION] += len(page) - len(decisions)
         for decision in decisions:
-            _add(decision, judged.get(decision.id, NOT_JUDGED), chosen)
-    chosen.queries.sort(key=lambda one: (one.began, one.id))
-    return chosen
+            _add(decision, judged.get(decision.id, NOT_JUDGED), run)
+    run.logged.sort(key=lambda one: (one.began, one.id))
+    return run
 
 
 async def is_of_record(pool: Pool, positions: Iterable[Mapping[str, int]]) -> list[bool]:
@@ -140,10 +170,10 @@ async def is_of_record(pool: Pool, positions: Iterable[Mapping[str, int]]) -> li
     return [all(0 <= at <= head for at in one.values()) for one in positions]
 
 
-def why_none(chosen: Chosen, choice: Choice) -> str:
+def why_none(run: ReplayRun, choice: Choice) -> str:
     """Why there is no query to ask again, and which options take more."""
-    if chosen.matching:
-        left_out = [*chosen.apart.items(), *chosen.not_replayable.items()]
+    if run.matching:
+        left_out = [*run.apart.items(), *run.not_replayable.items()]
         return "no query can be asked again: " + "; ".join(f"{count} {why}" for why, count in left_out)
     told, more = "no decision of the log was chosen", list[str]()
     if choice.profile is not None:
@@ -154,27 +184,20 @@ def why_none(chosen: Chosen, choice: Choice) -> str:
     return f"{told}: {'; '.join(more)}" if more else told
 
 
-def _sampled(names: Sequence[UUID], choice: Choice) -> Sequence[UUID]:
-    if choice.sample is None or choice.sample >= len(names):
-        return names
-    # Not for secrets: the same seed has to give the same sample.
-    return random.Random(choice.seed).sample(names, choice.sample)  # noqa: S311
-
-
-def _add(decision: RecallDecisionV1, judged: Judged, chosen: Chosen) -> None:
+def _add(decision: RecallDecisionV1, judged: Judged, run: ReplayRun) -> None:
     if decision.outcome not in _WHOLE:
-        chosen.apart[decision.outcome] += 1
+        run.apart[decision.outcome] += 1
     elif decision.cascade is not None and decision.cascade.ended == "deadline":
-        chosen.apart["cascade ended by its deadline"] += 1
+        run.apart["cascade ended by its deadline"] += 1
     elif (why := why_not_again(decision)) is not None:
-        chosen.not_replayable[why] += 1
+        run.not_replayable[why] += 1
     elif decision.profile_hash is None or decision.tenant is None:
-        chosen.not_replayable["the log does not hold its profile and tenant"] += 1
+        run.not_replayable["the log does not hold its profile and tenant"] += 1
     else:
         try:
-            chosen.queries.append(_logged(decision, decision.tenant, decision.profile_hash, judged))
+            run.logged.append(_logged(decision, decision.tenant, decision.profile_hash, judged))
         except (InvalidMessage, ValueError):
-            chosen.not_replayable[_OF_ANOTHER_VERSION] += 1
+            run.not_replayable[_OF_ANOTHER_VERSION] += 1
 
 
 def _logged(decision: RecallDecisionV1, tenant: str, profile_hash: str, judged: Judged) -> LoggedQuery:
@@ -210,51 +233,17 @@ def began_at(decision: RecallDecisionV1) -> datetime:
     return decision.created_at - timedelta(milliseconds=took_ms)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayPlan:
-    """What is replayed: the choice of queries, the tried profile (None: only the logged one), on which data."""
-
-    choice: Choice
-    tried: Profile | None = None
-    as_of: AsOf = "decision"
-    cache: VectorCache | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
-    """One query asked again. `why` is what may be the reason where the control is not the logged answer.
-
-    `erased` are ids of the logged answer that the record does not hold any more.
-    """
-
-    logged: LoggedQuery
-    control: Answer
-    tried: Answer | None
-    erased: tuple[str, ...] = ()
-    why: str | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class ReplayRun:
-    """All that was asked again. `silent` has the sources that did not answer, with how often."""
-
-    chosen: Chosen
-    queries: list[Replayed] = field(default_factory=list[Replayed])
-    silent: Counter[str] = field(default_factory=Counter[str])
-    seconds: float = 0.0
-
-
 async def replay(pool: Pool, settings: Settings, plan: ReplayPlan, progress: Progress) -> ReplayRun:
     """Asks again what was chosen. RecordError: Postgres is away. SourceError: the stores cannot be opened."""
     began = time.perf_counter()
-    chosen = await read_chosen(pool, plan.choice)
-    served = await _profiles(pool, settings, chosen)
+    run = await _read(pool, plan.choice)
+    served = await _profiles(pool, settings, run)
     if plan.as_of == "decision":
-        await _without_strange(pool, chosen)
-    run = ReplayRun(chosen=chosen)
-    if chosen.queries:
+        # Copies of the others were where the record never was: a replay would go there for all that come after.
+        _take_out(run, await is_of_record(pool, [one.read_at for one in run.logged]), OF_NO_RECORD)
+    if run.logged:
         assert settings.dsn is not None
-        tenants = sorted({one.tenant for one in chosen.queries})
+        tenants = sorted({one.tenant for one in run.logged})
         with replay_folder(settings.data_dir) as folder:
             async with past_stores(settings, settings.dsn, folder / "data", tenants, plan.cache) as stores:
                 await _Asking(settings=settings, plan=plan, stores=stores, served=served, run=run).all(progress)
@@ -262,28 +251,22 @@ async def replay(pool: Pool, settings: Settings, plan: ReplayPlan, progress: Pro
     return run
 
 
-async def _profiles(pool: Pool, settings: Settings, chosen: Chosen) -> Mapping[str, Profile]:
-    """The logged profiles by hash; queries whose profile cannot be had are taken out of the choice."""
+def _take_out(run: ReplayRun, stays: Sequence[bool], why: str) -> None:
+    if not all(stays):
+        run.not_replayable[why] += stays.count(False)
+        run.logged = [one for one, stay in zip(run.logged, stays, strict=True) if stay]
+
+
+async def _profiles(pool: Pool, settings: Settings, run: ReplayRun) -> Mapping[str, Profile]:
+    """The logged profiles by hash; queries whose profile cannot be had are taken out."""
     now = {one.content_hash: one.profile for one in loaded_profiles(settings.profiles_dir).values()}
     found: dict[str, Profile] = {}
-    for content_hash in dict.fromkeys(one.profile_hash for one in chosen.queries):
-        if content_hash in now:
-            found[content_hash] = now[content_hash]
-        elif (profile := await served_profile(pool, content_hash)) is not None:
+    for content_hash in dict.fromkeys(one.profile_hash for one in run.logged):
+        if (profile := now.get(content_hash) or await served_profile(pool, content_hash)) is not None:
             found[content_hash] = profile
-    without = [one for one in chosen.queries if one.profile_hash not in found]
-    if without:
-        chosen.not_replayable["the text of its profile is not kept, or of another version"] += len(without)
-        chosen.queries = [one for one in chosen.queries if one.profile_hash in found]
+    stays = [one.profile_hash in found for one in run.logged]
+    _take_out(run, stays, "the text of its profile is not kept, or of another version")
     return found
-
-
-async def _without_strange(pool: Pool, chosen: Chosen) -> None:
-    """Takes out queries whose copies were where the record never was: a replay would go there for all others."""
-    known = await is_of_record(pool, [one.read_at for one in chosen.queries])
-    if not all(known):
-        chosen.not_replayable[OF_NO_RECORD] += known.count(False)
-        chosen.queries = [one for one, is_known in zip(chosen.queries, known, strict=True) if is_known]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +279,7 @@ class _Asking:
 
     async def all(self, progress: Progress) -> None:
         now, shown = datetime.now(UTC), False
-        for done, logged in enumerate(self.run.chosen.queries, 1):
+        for done, logged in enumerate(self.run.logged, 1):
             past, read_at = self.stores.past, logged.read_at
             if self.plan.as_of == "now":
                 moment, read_at = Moment(position=await past.head_at(now, after=past.position), at=now), None
@@ -304,7 +287,7 @@ class _Asking:
                 moment = await past.moment(logged.began, logged.read_at)
             await self.stores.move(moment, read_at, None if shown else progress)
             if not shown:
-                progress.begins("queries", len(self.run.chosen.queries))
+                progress.begins("queries", len(self.run.logged))
                 shown = True
             self.run.queries.append(await self._one(logged, moment))
             progress.advanced(done)

@@ -14,8 +14,7 @@ from redis.exceptions import RedisError
 
 from orion_recall.errors import RecordError
 from orion_recall.memory.record.record import Record
-from orion_recall.postgres.periods import OF_TENANT, Period, Periods
-from orion_recall.postgres.pool import Pool, borrow, is_connection_lost
+from orion_recall.postgres.periods import OF_TENANT, OldRows
 
 bus_log, log = logging.getLogger("orion_recall.bus"), logging.getLogger("orion_recall.memory")
 
@@ -39,41 +38,15 @@ async def trim_dead_letters(redis: Redis, streams: Sequence[str], before_s: floa
 
 
 KEPT_DAYS = 7
-_PAUSE_S = 0.2
-# One worker at a time. To lock rows asks for the right to update them, which a worker has not.
-_LOCK: LiteralString = "SELECT try_write_lock('requests')"
-# By the clock of the database, which wrote the times.
 _DELETE: LiteralString = f"""
-DELETE FROM memory_requests WHERE (tenant, idempotency_key) IN (
-    SELECT tenant, idempotency_key FROM memory_requests
-    WHERE at < now() - make_interval(days => $1) AND {OF_TENANT} ORDER BY at LIMIT $2
-) RETURNING 1
+WITH gone AS (
+    DELETE FROM memory_requests WHERE (tenant, idempotency_key) IN (
+        SELECT tenant, idempotency_key FROM memory_requests WHERE at < $1 AND {OF_TENANT} ORDER BY at LIMIT $2
+    ) RETURNING 1
+)
+SELECT count(*) AS count FROM gone
 """  # noqa: S608 (of constants)
-_A_WEEK = Periods(days=KEPT_DAYS)
-
-
-async def keep_requests(
-    pool: Pool, periods: Periods = _A_WEEK, *, every_s: float = _EVERY_S, batch_rows: int = 1000
-) -> None:
-    """Deletes receipts older than their tenants' days, until cancelled. Every worker may do it."""
-    while True:
-        try:
-            for period in periods.each:
-                deleted = batch_rows
-                while deleted == batch_rows:
-                    deleted = await _delete_batch(pool, period, batch_rows)
-                    await asyncio.sleep(_PAUSE_S)
-        except RecordError as error:
-            if not is_connection_lost(error):
-                log.error("old request receipts cannot be deleted: %s; it is tried again in ten minutes", error)  # noqa: TRY400 (the text says it all)
-        await asyncio.sleep(every_s)
-
-
-async def _delete_batch(pool: Pool, period: Period, most: int) -> int:
-    async with borrow(pool, "deleting answers to old requests") as connection, connection.transaction():
-        if not await connection.fetchval(_LOCK):
-            return 0
-        return len(await connection.fetch(_DELETE, period.days, most, period.tenant, period.but))
+OLD_REQUESTS = OldRows(what="request receipts", lock="requests", delete=_DELETE, log=log)
 
 
 _MOST_IDS, _MOST_WAITING = 50, 100_000

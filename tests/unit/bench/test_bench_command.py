@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import against, bench, imports
+from tests.bench import against, bench
 from tests.bench.command import engines_folder, finish
 from tests.bench.peers import __main__ as peers
 from tests.chaos import __main__ as chaos
@@ -18,8 +18,7 @@ from tests.chaos import __main__ as chaos
 @pytest.mark.parametrize(
     ("read", "arguments"),
     [
-        (imports.read_options, ["--sizes", "1000"]),
-        (imports.read_options, ["--sizes", "many,1000"]),
+        (bench.read_options, ["--sizes", "many,1000"]),
         (bench.read_options, ["--seconds-per-cell", "0"]),
         (against.read_options, ["HEAD", "--processes", "0"]),
         (peers.read_options, ["--only", "nobody"]),

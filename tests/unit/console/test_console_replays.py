@@ -14,7 +14,7 @@ from orion_recall.contracts import RecallQueryV1
 from orion_recall.decisions.comparison import Answer
 from orion_recall.decisions.memories import Judged
 from orion_recall.evaluation.replay.report import Gate, as_json, summed_up
-from orion_recall.evaluation.replay.run import Choice, Chosen, LoggedQuery, Replayed, ReplayPlan, ReplayRun
+from orion_recall.evaluation.replay.run import Choice, LoggedQuery, Replayed, ReplayPlan, ReplayRun
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 PLAN = ReplayPlan(choice=Choice())
@@ -45,7 +45,7 @@ def replayed(name: str, logged: str, tried: str, *, used: str = "", text: str = 
 def saved(
     folder: Path, *queries: Replayed, under: str | None = "overlap@2=.9", least: int = 1, plan: ReplayPlan = PLAN
 ) -> Path:
-    run = ReplayRun(chosen=Chosen(matching=9), queries=list(queries))
+    run = ReplayRun(matching=9, queries=list(queries))
     summary = summed_up(run, k=2)
     gate = Gate.of(under, None, 2, min_queries=least) if under else None
     verdict = gate.verdict(run, summary, plan) if gate is not None else None

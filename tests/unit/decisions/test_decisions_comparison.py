@@ -62,11 +62,11 @@ def test_gains_losses_and_what_callers_judged_of_them(before: str, after: str, g
 
 def test_pairs_have_means_of_both_and_levels_of_each() -> None:
     found = compared([pair("abc", "abd", USED_A_WRONG_B), pair("ab", "ba"), pair("a", ""), pair("", "x")], 2)
-    means = {name: one.mean.mean for name, one in found.means.items()}
+    means = {name: mean.mean for name, (mean, _) in found.means.items()}
     assert means == {
         "overlap@2": 0.5, "same_first": 0.25, "identical": 0.0, "flip": 0.5, "used_kept": 1.0, "wrong_removed": 0.0,
     }  # fmt: skip
-    assert found.means["used_kept"].queries == 1
+    assert found.means["used_kept"][1] == 1
     assert (found.queries, found.answers, found.p50_ms, found.p95_ms) == (4, (4, 4), (10.0, 30.0), (10.0, 30.0))
     empty, items = found.levels["empty"], found.levels["items"]
     assert (empty.before, empty.after, empty.difference.mean, empty.queries) == (0.25, 0.25, 0.0, 4)

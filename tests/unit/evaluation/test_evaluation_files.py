@@ -18,7 +18,7 @@ from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation import vectors
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.run_stores import Plan, private_settings
-from orion_recall.evaluation.vectors import CachedEmbedder, CachedTokenEmbedder, VectorCache, cached
+from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache
 from orion_recall.settings import Settings
 from tests.samples.evaluation_samples import written
 
@@ -237,11 +237,10 @@ async def test_vectors_of_tokens_are_kept_with_those_of_the_text(tmp_path: Path)
     first, second = CountingTokens(), CountingTokens()
     with VectorCache(tmp_path) as cache:
         plain = await CachedEmbedder(first, cache).embed_documents(["a", "bb"])
-        await cached(first, cache).embed_documents(["a"])
+        await CachedEmbedder(first, cache).embed_documents(["a"])
     assert first.asked == ["a", "bb"]
     with VectorCache(tmp_path) as cache:
-        kept = cached(second, cache)
-        assert isinstance(kept, CachedTokenEmbedder)
+        kept = CachedEmbedder(second, cache)
         await kept.documents_with_tokens(["a"])
         dense, tokens = await kept.documents_with_tokens(["bb", "a", "bb"])
     assert second.asked == ["a", "bb"], "once each"
@@ -251,9 +250,8 @@ async def test_vectors_of_tokens_are_kept_with_those_of_the_text(tmp_path: Path)
     third = CountingTokens()
     third.token_space = "another"
     with VectorCache(tmp_path) as cache:
-        await cached(third, cache).embed_documents(["a"])
+        await CachedEmbedder(third, cache).embed_documents(["a"])
         assert third.asked == []
-        made = cached(third, cache)
-        assert isinstance(made, CachedTokenEmbedder)
+        made = CachedEmbedder(third, cache)
         await made.documents_with_tokens(["a"])
     assert third.asked == ["a"]

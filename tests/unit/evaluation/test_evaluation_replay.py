@@ -17,7 +17,6 @@ from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.report import CANNOT_JUDGE, FAILED, PASSED, Gate, Summary, as_json, summed_up
 from orion_recall.evaluation.replay.run import (
     Choice,
-    Chosen,
     LoggedQuery,
     Replayed,
     ReplayPlan,
@@ -58,7 +57,7 @@ def replayed(
 
 
 def summary_of(*queries: Replayed) -> tuple[ReplayRun, Summary]:
-    run = ReplayRun(chosen=Chosen(matching=len(queries)), queries=list(queries))
+    run = ReplayRun(matching=len(queries), queries=list(queries))
     return run, summed_up(run, k=2)
 
 
@@ -79,9 +78,9 @@ def gate(under: str | None, over: str | None = None, *, least: int = 1, strict: 
 
 def test_drift_and_profile_are_summed_up_apart() -> None:
     _, summary = summary_of(*FOUR)
-    assert (summary.drift.means["identical"].mean.mean, summary.why) == (0.75, {"unknown": 1})
+    assert (summary.drift.means["identical"][0].mean, summary.why) == (0.75, {"unknown": 1})
     assert summary.tried is not None
-    means = {name: one.mean.mean for name, one in summary.tried.means.items()}
+    means = {name: mean.mean for name, (mean, _) in summary.tried.means.items()}
     assert (means["identical"], means["same_first"], means["flip"], means["overlap@2"]) == (0.0, 0.25, 0.5, 0.5)
     assert summary.tried.levels["confidence"].queries == 2, "only where both answers have one"
     assert [one.replayed.logged.id for one in summary.changed] == ["c", "d", "a", "b"], "the most different first"

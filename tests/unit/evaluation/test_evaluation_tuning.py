@@ -45,7 +45,6 @@ def table(rows: Mapping[str, Mapping[str, float]], *evidence: str) -> Candidates
     """Candidates with the parts that are given, all others being 0.5."""
     return Candidates(
         query=judged_query("q", *evidence),
-        ids=tuple(rows),
         values=np.array([[parts.get(name, 0.5) for name in PARTS] for parts in rows.values()]),
         relevant=np.array([name in evidence for name in rows]),
     )
