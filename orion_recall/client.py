@@ -10,22 +10,18 @@ async with RecallClient.connect("redis://localhost:6379") as client:
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 from uuid import UUID
 
 from pydantic import BaseModel
 
-from orion_recall.bus.calls import Calls
-from orion_recall.bus.signing.keys import Key, read_key
+from orion_recall.bus.calls import CallOptions, Calls, ConnectOptions, TraceOptions
 from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
     QUERY_KIND,
-    REPLY_KIND,
     STORE_KIND,
     UPDATE_KIND,
     MemoryDeleteV1,
@@ -38,7 +34,6 @@ from orion_recall.contracts import (
     RecallQueryV1,
     RecallReceiptV1,
     RecallReplyV1,
-    causality_links,
     read_message,
     refuse_unknown,
     refuse_unknown_names,
@@ -84,38 +79,21 @@ class RecallClient:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def connect(
-        cls,
-        url: str,
-        *,
-        prefix: str = "",
-        service: str = "orion-recall-client",
-        max_message_bytes: int = 8_388_608,
-        max_query_bytes: int = 262_144,
-        key: Path | str | None = None,
-    ) -> AsyncGenerator[RecallClient]:
+    async def connect(cls, url: str, **options: Unpack[ConnectOptions]) -> AsyncGenerator[RecallClient]:
         """A connected client.
 
-        `url` is the bus's address: redis://, rediss://, unix:// or redis+sentinel://. `prefix` stands before the
-        names of all streams (ORION_PREFIX of the workers). `service` is the source name of the messages. A query of
-        more than `max_query_bytes` and another message of more than `max_message_bytes` is not sent: a worker would
-        not read it. Workers have the limits in ORION_MAX_QUERY_BYTES and ORION_MAX_MESSAGE_BYTES.
+        `url` is the bus's address: redis://, rediss://, unix:// or redis+sentinel://. Options are
 
-        `key` is the file of the key that messages are signed with (default: what ORION_KEY names, else they are not
-        signed).
+        - `prefix`: what stands before the names of all streams (ORION_PREFIX of the workers).
+        - `service`: the source name of the messages.
+        - `max_query_bytes`, `max_message_bytes`: a larger query, or other message, is not sent, for no worker would
+          read it (ORION_MAX_QUERY_BYTES and ORION_MAX_MESSAGE_BYTES of the workers).
+        - `key`: the file of the key that messages are signed with (default: what ORION_KEY names, else unsigned).
 
         Raises SettingsError for an invalid address or key, BusUnavailable when the server does not answer,
         BusRefused when it denies the user access.
         """
-        async with Calls.connect(
-            url,
-            prefix=prefix,
-            replies=REPLY_KIND,
-            service=service,
-            max_message_bytes=max_message_bytes,
-            max_query_bytes=max_query_bytes,
-            key=_key(key),
-        ) as calls:
+        async with Calls.connect(url, **options) as calls:
             yield cls(calls)
 
     async def recall(
@@ -129,9 +107,7 @@ class RecallClient:
         profile: str | None = None,
         options: RecallOptionsV1 | Mapping[str, Any] | None = None,
         timeout_s: float = 10.0,
-        correlation_id: UUID | str | None = None,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[CallOptions],
     ) -> RecallReplyV1:
         """The reply to one query.
 
@@ -154,25 +130,22 @@ class RecallClient:
             raise InvalidMessage("query.reply_to: replies come to the client: leave it out")
         payload = _json(query)
         payload["options"] = payload.get("options") or {}  # without them a reply has no room for an error
-        how = _Call(timeout_s, correlation_id, trace, causality_chain)
-        return await self._call(QUERY_KIND, payload, RecallReplyV1, how)
+        return await self._call(QUERY_KIND, payload, RecallReplyV1, timeout_s, **how)
 
     async def store(
         self,
         memories: Sequence[Mapping[str, Any]],
         *,
         timeout_s: float = 60.0,
-        correlation_id: UUID | str | None = None,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[CallOptions],
     ) -> MemoryReceiptV1:
         """The receipt for up to 1,000 memories, each a mapping of MemoryV1's fields.
 
         `id` and `text` are needed; times (`occurred_at`, …) are ISO 8601 text or datetimes, with a zone. Each
         memory is judged alone: `receipt.results` has its status, and why it was rejected. Raises as the class says.
         """
-        how = _Call(timeout_s, correlation_id, trace, causality_chain)
-        return await self._call(STORE_KIND, {"memories": _memories(memories, _STORED)}, MemoryReceiptV1, how)
+        payload = {"memories": _memories(memories, _STORED)}
+        return await self._call(STORE_KIND, payload, MemoryReceiptV1, timeout_s, **how)
 
     async def update(
         self,
@@ -185,9 +158,7 @@ class RecallClient:
         idempotency_key: str | None = None,
         expected_count: int | None = None,
         timeout_s: float = 60.0,
-        correlation_id: UUID | str | None = None,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[CallOptions],
     ) -> MemoryReceiptV1:
         """The receipt for changes: of each memory by `id`, or by `set` of all that `where` matches.
 
@@ -205,8 +176,8 @@ class RecallClient:
             idempotency_key=idempotency_key,
             expected_count=expected_count,
         )
-        how = _Call(timeout_s, correlation_id, trace, causality_chain)
-        return await self._call(UPDATE_KIND, _json(_read(MemoryUpdateV1, given, "message")), MemoryReceiptV1, how)
+        payload = _json(_read(MemoryUpdateV1, given, "message"))
+        return await self._call(UPDATE_KIND, payload, MemoryReceiptV1, timeout_s, **how)
 
     async def delete(
         self,
@@ -220,9 +191,7 @@ class RecallClient:
         idempotency_key: str | None = None,
         expected_count: int | None = None,
         timeout_s: float = 60.0,
-        correlation_id: UUID | str | None = None,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[CallOptions],
     ) -> MemoryReceiptV1:
         """The receipt for deletions, by id or by what `where` matches. A deleted memory never comes back.
 
@@ -240,8 +209,8 @@ class RecallClient:
             idempotency_key=idempotency_key,
             expected_count=expected_count,
         )
-        how = _Call(timeout_s, correlation_id, trace, causality_chain)
-        return await self._call(DELETE_KIND, _json(_read(MemoryDeleteV1, given, "message")), MemoryReceiptV1, how)
+        payload = _json(_read(MemoryDeleteV1, given, "message"))
+        return await self._call(DELETE_KIND, payload, MemoryReceiptV1, timeout_s, **how)
 
     async def feedback(
         self,
@@ -254,8 +223,7 @@ class RecallClient:
         note: str | None = None,
         actor: str | None = None,
         timeout_s: float = 10.0,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[TraceOptions],
     ) -> RecallReceiptV1:
         """Give feedback on a recall, under that recall's `tenant`.
 
@@ -272,35 +240,18 @@ class RecallClient:
             note=note,
             actor=actor,
         )
-        how = _Call(timeout_s, None, trace, causality_chain)
-        return await self._call(
-            FEEDBACK_KIND, _json(_read(RecallFeedbackV1, given, "message")), RecallReceiptV1, how
-        )
+        payload = _json(_read(RecallFeedbackV1, given, "message"))
+        return await self._call(FEEDBACK_KIND, payload, RecallReceiptV1, timeout_s, **how)
 
-    async def _call(self, kind: str, payload: Mapping[str, Any], model: type[Reply], how: _Call) -> Reply:
-        answer = await self._calls.call(
-            kind,
-            payload,
-            timeout_s=how.timeout_s,
-            correlation_id=how.correlation_id,
-            trace=how.trace,
-            causality_chain=causality_links(how.causality_chain),
-        )
-        return read_message(model, answer, "reply")
-
-
-class _Call(NamedTuple):
-    """The arguments that every call takes."""
-
-    timeout_s: float
-    correlation_id: UUID | str | None
-    trace: Mapping[str, Any] | None
-    causality_chain: Sequence[object]
-
-
-def _key(given: Path | str | None) -> Key | None:
-    path = given or os.environ.get("ORION_KEY")
-    return read_key(Path(path)) if path else None
+    async def _call(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        model: type[Reply],
+        timeout_s: float,
+        **how: Unpack[CallOptions],
+    ) -> Reply:
+        return read_message(model, await self._calls.call(kind, payload, timeout_s=timeout_s, **how), "reply")
 
 
 def _given(**fields: Any) -> dict[str, Any]:

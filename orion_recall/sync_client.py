@@ -14,10 +14,10 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, wait
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
+from orion_recall.bus.calls import ConnectOptions
 from orion_recall.client import RecallClient
 from orion_recall.errors import BusUnavailable, ClientError
 
@@ -71,27 +71,9 @@ class SyncRecallClient:
             unless_connected.pop_all()
 
     @classmethod
-    def connect(
-        cls,
-        url: str,
-        *,
-        prefix: str = "",
-        service: str = "orion-recall-client",
-        max_message_bytes: int = 8_388_608,
-        max_query_bytes: int = 262_144,
-        key: Path | str | None = None,
-    ) -> Self:
-        """A connected client. Fields and errors are those of `RecallClient.connect`."""
-        return cls(
-            RecallClient.connect(
-                url,
-                prefix=prefix,
-                service=service,
-                max_message_bytes=max_message_bytes,
-                max_query_bytes=max_query_bytes,
-                key=key,
-            )
-        )
+    def connect(cls, url: str, **options: Unpack[ConnectOptions]) -> Self:
+        """A connected client. Options and errors are those of `RecallClient.connect`."""
+        return cls(RecallClient.connect(url, **options))
 
     def close(self) -> None:
         """Deletes the reply stream and ends the thread. Calls that wait get BusUnavailable. May be called again."""

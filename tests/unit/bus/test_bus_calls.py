@@ -44,10 +44,7 @@ class Bus:
 
 @asynccontextmanager
 async def calling(bus: Bus) -> AsyncGenerator[Calls]:
-    redis = cast(Any, bus)
-    calls = Calls(
-        *(redis, redis), prefix="", replies="replies", service="test", max_message_bytes=8192, max_query_bytes=8192
-    )
+    calls = Calls(cast(Any, bus), cast(Any, bus))
     reading = asyncio.create_task(calls._read())  # pyright: ignore[reportPrivateUsage]
     try:
         yield calls
