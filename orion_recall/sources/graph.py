@@ -21,7 +21,7 @@ from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.graph.tenant_graph import TenantGraph, neighbourhood_query, scope_conditions
 from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, reading_rows, tenant_graph
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
-from orion_recall.interfaces import EntityFinder, EntityLikeness, GraphStore, NameIndex, OwnGraph
+from orion_recall.interfaces import EntityFinder, EntityLikeness, GraphStore, MemoryIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
 from orion_recall.sources.graph_paths import Evidence, along
 from orion_recall.sources.hits import whole
@@ -33,7 +33,7 @@ from orion_recall.values import Hit, Scope, SearchRequest, SourceName
 class NamesByMeaning:
     """Compares one embedding of the text with the vectors of names in the index."""
 
-    def __init__(self, index: NameIndex, embedder: Embedder) -> None:
+    def __init__(self, index: MemoryIndex, embedder: Embedder) -> None:
         self._index, self._embedder = index, embedder
 
     async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
