@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from orion_recall.contracts import (
     DECISION_KIND,
@@ -39,17 +39,23 @@ from orion_recall.setting_values import (
     MemoryKinds,
     QdrantUrl,
     RedactionRules,
-    SecretFiles,
     SourceNames,
     SparqlUrl,
     TeiUrl,
     Tenants,
+    secrets_in_files,
 )
 from orion_recall.text.keyword_weights import SHIPPED
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
-
+_INTAKE = {
+    "queries": QUERY_KIND,
+    "stores": STORE_KIND,
+    "updates": UPDATE_KIND,
+    "deletes": DELETE_KIND,
+    "feedback": FEEDBACK_KIND,
+}
 
 _FORMER = {
     "ORION_SUCCESSIONS": "successions are not recognised, only stated ones count; the profile's `superseded` says "
@@ -68,146 +74,134 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ORION_", frozen=True, extra="ignore")
 
     redis_url: BusUrl = Field(
-        default=None, description="bus: redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
+        None, description="bus: redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
     )
-    postgres_dsn: SecretStr | None = Field(default=None, description="record, timeline and decision log")
+    postgres_dsn: SecretStr | None = Field(None, description="record, timeline and decision log")
     postgres_schema: str = Field(
-        default=DEFAULT_SCHEMA,
+        DEFAULT_SCHEMA,
         pattern=r"^[a-z_][a-z0-9_]*$",
         max_length=63,
         description="schema that our tables are in; made when it is absent",
     )
     analyst_dsn: SecretStr | None = Field(
-        default=None, description="what `decisions sql` uses: a login that is orion_analyst and no more"
+        None, description="what `decisions sql` uses: a login that is orion_analyst and no more"
     )
-    qdrant_url: QdrantUrl = Field(
-        default=None, description="index: http:// or https://; the port is 6333 by default"
-    )
-    qdrant_api_key: SecretStr | None = Field(
-        default=None, description="of the Qdrant server; it must be able to write"
-    )
+    qdrant_url: QdrantUrl = Field(None, description="index: http:// or https://; the port is 6333 by default")
+    qdrant_api_key: SecretStr | None = Field(None, description="of the Qdrant server; it must be able to write")
     qdrant_collection: str = Field(
-        default="orion-recall", pattern=r"^[\w.-]*\w[\w.-]*$", max_length=255, description="made when it is absent"
+        "orion-recall", pattern=r"^[\w.-]*\w[\w.-]*$", max_length=255, description="made when it is absent"
     )
-    data_dir: Path = Field(default=Path(".orion"), description="embedded engines, index and graph")
+    data_dir: Path = Field(Path(".orion"), description="embedded engines, index and graph")
     min_free_bytes: int = Field(
-        default=256 << 20,
+        256 << 20,
         ge=0,
         description="free bytes on the disks of ORION_DATA_DIR below which index and graph are not written; "
         "below half of it the embedded bus refuses callers, below a quarter the embedded Postgres writes; 0: any",
     )
     bus_memory_bytes: int = Field(
-        default=1 << 30,
-        ge=0,
-        description="memory of the embedded bus; when it is full it refuses callers; 0: no limit",
+        1 << 30, ge=0, description="memory of the embedded bus; when it is full it refuses callers; 0: no limit"
     )
-    prefix: str = Field(default="", description="put before every stream, key and reply address")
+    prefix: str = Field("", description="put before every stream, key and reply address")
 
-    tenants: Tenants = Field(default=("default",), description="tenants served; * serves all")
-    default_tenant: str = Field(default="default", min_length=1, description="of a query that names none")
-    default_profile: str = Field(default="reflect.v1", description="of a query that names none")
-    profiles_dir: Path | None = Field(default=None, description="profile YAML; default: the shipped ones")
+    tenants: Tenants = Field(("default",), description="tenants served; * serves all")
+    default_tenant: str = Field("default", min_length=1, description="of a query that names none")
+    default_profile: str = Field("reflect.v1", description="of a query that names none")
+    profiles_dir: Path | None = Field(None, description="profile YAML; default: the shipped ones")
 
-    concurrency: int = Field(default=10, ge=1, le=256, description="recalls at once")
+    concurrency: int = Field(10, ge=1, le=256, description="recalls at once")
     max_waiting: int = Field(
-        default=1000,
+        1000,
         ge=0,
         le=100_000,
         description="queries that may wait in a worker, taken from tenants in turn; what cannot be answered in its "
         "ttl, or is beyond this number, is refused at once; 0: they wait on the bus",
     )
     shadows_at_once: int = Field(
-        default=2, ge=0, le=64, description="recalls by shadow profiles at once, after the replies; 0: none"
+        2, ge=0, le=64, description="recalls by shadow profiles at once, after the replies; 0: none"
     )
-    deadline_ms: int = Field(default=2000, ge=10, description="longest a recall may take")
+    deadline_ms: int = Field(2000, ge=10, description="longest a recall may take")
     claim_idle_ms: int = Field(
-        default=5000, ge=100, description="idle time after which another worker claims; of decisions six times that"
+        5000, ge=100, description="idle time after which another worker claims; of decisions six times that"
     )
-    refresh_ms: int = Field(default=1000, ge=20, description="how often a worker refreshes what it holds")
-    max_deliveries: int = Field(default=5, ge=1, description="deliveries after which an entry is poison")
+    refresh_ms: int = Field(1000, ge=20, description="how often a worker refreshes what it holds")
+    max_deliveries: int = Field(5, ge=1, description="deliveries after which an entry is poison")
     max_query_bytes: int = Field(
-        default=262_144,
+        262_144,
         ge=1024,
         description="a larger query is invalid, as is one of more values (items, fields) than a 160th of this",
     )
     max_message_bytes: int = Field(
-        default=8_388_608,
-        ge=1024,
-        description="the same of messages that store or change memories, and of feedback",
+        8_388_608, ge=1024, description="the same of messages that store or change memories, and of feedback"
     )
     clock_bound_ms: int = Field(
-        default=1000, ge=1, description="difference between this machine's clock and the bus's that doctor warns of"
+        1000, ge=1, description="difference between this machine's clock and the bus's that doctor warns of"
     )
     query_lane: LaneUse = Field(
-        default="ignore",
-        description="a query's lane: ignore, tag (only memories with that tag) or scope (session or user)",
+        "ignore", description="a query's lane: ignore, tag (only memories with that tag) or scope (session or user)"
     )
 
     keys_file: Path | None = Field(
-        default=None,
-        description="ring of the callers' keys (`orion-recall keys`): with it only signed messages are served",
+        None, description="ring of the callers' keys (`orion-recall keys`): with it only signed messages are served"
     )
     signed_within_s: int = Field(
-        default=300,
+        300,
         ge=1,
         le=604_800,
         description="how old a signature may be when its message is first read, by the clock of the bus",
     )
     key: Path | None = Field(
-        default=None, description="file of the key that commands and `RecallClient` sign with; default: unsigned"
+        None, description="file of the key that commands and `RecallClient` sign with; default: unsigned"
     )
 
     query_channels: CommaList = Field(
-        default=(QUERY_KIND, "orion:exec:request:RecallService"),
+        (QUERY_KIND, "orion:exec:request:RecallService"),
         description="pub/sub channels on which queries are heard as well; empty: none",
     )
     decision_channels: CommaList = Field(
-        default=(), description="pub/sub channels on which decisions are published, too, with their V1 fields"
+        (), description="pub/sub channels on which decisions are published, too, with their V1 fields"
     )
-    reply_streams: CommaList = Field(default=(REPLY_KIND, f"{REPLY_KIND}:*"), description="allowed streams")
+    reply_streams: CommaList = Field((REPLY_KIND, f"{REPLY_KIND}:*"), description="allowed streams")
     reply_channels: CommaList = Field(
-        default=("orion-exec:result:*", "orion:exec:result:*", "orion:orch:result:*"),
+        ("orion-exec:result:*", "orion:exec:result:*", "orion:orch:result:*"),
         description="allowed pub/sub channels",
     )
-    reply_maxlen: int = Field(default=10_000, ge=1, description="entries kept on a reply stream")
-    reply_ttl_s: int = Field(default=600, ge=1, description="life of a caller's reply stream, and of an entry")
+    reply_maxlen: int = Field(10_000, ge=1, description="entries kept on a reply stream")
+    reply_ttl_s: int = Field(600, ge=1, description="life of a caller's reply stream, and of an entry")
     reply_bytes: int = Field(
-        default=64 << 20, ge=1 << 20, description="bytes kept on a reply stream; beyond, the oldest replies go"
+        64 << 20, ge=1 << 20, description="bytes kept on a reply stream; beyond, the oldest replies go"
     )
-    dead_letters_cap: int = Field(default=10_000, ge=1, description="dead letters kept of each stream")
+    dead_letters_cap: int = Field(10_000, ge=1, description="dead letters kept of each stream")
     dead_letters_bytes: int = Field(
-        default=32 << 20, ge=1 << 20, description="bytes of dead letters kept of each stream; beyond, the oldest go"
+        32 << 20, ge=1 << 20, description="bytes of dead letters kept of each stream; beyond, the oldest go"
     )
-    decisions_cap: int = Field(default=1_000_000, ge=100, description="decisions kept while no sink reads")
+    decisions_cap: int = Field(1_000_000, ge=100, description="decisions kept while no sink reads")
     decisions_bytes: int = Field(
-        default=512 << 20, ge=1 << 20, description="bytes of decisions kept on the bus; beyond, the oldest go"
+        512 << 20, ge=1 << 20, description="bytes of decisions kept on the bus; beyond, the oldest go"
     )
-    decisions_keep_s: int = Field(default=3600, ge=0, description="how long persisted decisions stay on the bus")
+    decisions_keep_s: int = Field(3600, ge=0, description="how long persisted decisions stay on the bus")
 
-    memory_kinds: MemoryKinds = Field(default=(), description=f"kinds of memories beside {', '.join(MEMORY_KINDS)}")
-    where_cap: int = Field(
-        default=1000, ge=1, description="memories that one update or delete by query may change at most"
-    )
+    memory_kinds: MemoryKinds = Field((), description=f"kinds of memories beside {', '.join(MEMORY_KINDS)}")
+    where_cap: int = Field(1000, ge=1, description="memories that one update or delete by query may change at most")
     acknowledge_ms: int = Field(
-        default=2000, ge=0, description="how long a receipt of a change waits for index and graph everywhere"
+        2000, ge=0, description="how long a receipt of a change waits for index and graph everywhere"
     )
 
     decisions_retention_days: int | None = Field(
-        default=None, ge=1, le=36_500, description="age in days after which decisions are deleted; default: kept"
+        None, ge=1, le=36_500, description="age in days after which decisions are deleted; default: kept"
     )
     retention: Path | None = Field(
-        default=None, description="YAML file: days that decisions, requests and dead letters are kept, by tenant"
+        None, description="YAML file: days that decisions, requests and dead letters are kept, by tenant"
     )
     query_text: Literal["full", "hash", "none"] = Field(
-        default="full", description="what decisions keep of a query's text: full, hash or none"
+        "full", description="what decisions keep of a query's text: full, hash or none"
     )
-    redact: RedactionRules = Field(default=(), description="place:kind,… to redact, as store:key,log:all")
+    redact: RedactionRules = Field((), description="place:kind,… to redact, as store:key,log:all")
     query_hash_key: SecretStr | None = Field(
-        default=None, description="secret that keys the hash of a query's text; the same for all workers"
+        None, description="secret that keys the hash of a query's text; the same for all workers"
     )
 
     timeline_table: str = Field(
-        default="collapse_mirror",
+        "collapse_mirror",
         description="table or view, may be schema.name; rows of another than the own view are cited as table:id",
     )
     timeline_columns: Columns = Field(
@@ -216,83 +210,79 @@ class Settings(BaseSettings):
         "default: every role by its own name, where there is such a column",
     )
     timeline_tenant: str | None = Field(
-        default=None, description="the tenant that a table without a tenant column belongs to"
+        None, description="the tenant that a table without a tenant column belongs to"
     )
-    mappings: Path | None = Field(default=None, description="YAML file that maps stores of others")
-    sparql_url: SparqlUrl = Field(default=None, description="graph: the query address of a SPARQL 1.1 server")
+    mappings: Path | None = Field(None, description="YAML file that maps stores of others")
+    sparql_url: SparqlUrl = Field(None, description="graph: the query address of a SPARQL 1.1 server")
     sparql_update_url: SparqlUrl = Field(
-        default=None, description="its update address; default: the query address, /query made /update"
+        None, description="its update address; default: the query address, /query made /update"
     )
-    sparql_user: str | None = Field(default=None, description="of the SPARQL server, with a password")
-    sparql_password: SecretStr | None = Field(default=None, description="of the SPARQL server's user")
-    sparql_token: SecretStr | None = Field(default=None, description="bearer token for the SPARQL server")
+    sparql_user: str | None = Field(None, description="of the SPARQL server, with a password")
+    sparql_password: SecretStr | None = Field(None, description="of the SPARQL server's user")
+    sparql_token: SecretStr | None = Field(None, description="bearer token for the SPARQL server")
 
-    model_path: Path | None = Field(default=None, description="folder of ONNX embedding weights")
+    model_path: Path | None = Field(None, description="folder of ONNX embedding weights")
 
     embedder: Literal["onnx", "transformers", "tei"] = Field(
-        default="onnx", description="what embeds: onnx (the default model), transformers or tei (a server)"
+        "onnx", description="what embeds: onnx (the default model), transformers or tei (a server)"
     )
     embedding_precision: Literal["int8", "fp32"] = Field(
-        default="int8", description="of the default model on onnx: int8, or fp32 as it was published"
+        "int8", description="of the default model on onnx: int8, or fp32 as it was published"
     )
     token_vectors: bool = Field(
-        default=True,
+        True,
         description="whether a new index holds the vectors of single tokens, which `ranking.late` compares (6 kB a "
         "memory of 33 tokens)",
     )
-    keyword_weights: KeywordSetting = Field(
-        default=SHIPPED, description="BM25 of the index: k1=1.5,b=0.75,length=32"
-    )
-    model: str | None = Field(default=None, description="of transformers: a model's name, or its folder")
-    tei_url: TeiUrl = Field(default=None, description="of tei: the embedding server, http:// or https://")
-    tei_api_key: SecretStr | None = Field(default=None, description="what both TEI servers ask for, if anything")
+    keyword_weights: KeywordSetting = Field(SHIPPED, description="BM25 of the index: k1=1.5,b=0.75,length=32")
+    model: str | None = Field(None, description="of transformers: a model's name, or its folder")
+    tei_url: TeiUrl = Field(None, description="of tei: the embedding server, http:// or https://")
+    tei_api_key: SecretStr | None = Field(None, description="what both TEI servers ask for, if anything")
     reranker: Literal["none", "transformers", "tei"] = Field(
-        default="none", description="what reranks where a profile wants it: none, transformers or tei (a server)"
+        "none", description="what reranks where a profile wants it: none, transformers or tei (a server)"
     )
     reranker_model: str | None = Field(
-        default=None, description="of the transformers reranker: a cross-encoder's name, or its folder"
+        None, description="of the transformers reranker: a cross-encoder's name, or its folder"
     )
     reranker_url: TeiUrl = Field(
-        default=None, description="of the tei reranker: its server, for a TEI server has one model"
+        None, description="of the tei reranker: its server, for a TEI server has one model"
     )
     extractor: Literal["light", "spacy", "llm"] = Field(
-        default="light", description="what finds names and statements: light (rules), spacy or llm (a server)"
+        "light", description="what finds names and statements: light (rules), spacy or llm (a server)"
     )
     spacy_model: str = Field(
-        default="en_core_web_sm", min_length=1, description="of spacy: an installed pipeline's name, or its folder"
+        "en_core_web_sm", min_length=1, description="of spacy: an installed pipeline's name, or its folder"
     )
     llm_url: LlmUrl = Field(
-        default=None, description="of llm: an OpenAI-compatible address, what stands before /chat/completions"
+        None, description="of llm: an OpenAI-compatible address, what stands before /chat/completions"
     )
-    llm_model: str | None = Field(default=None, description="of llm: the model's name, as its server knows it")
-    llm_api_key: SecretStr | None = Field(default=None, description="what the llm's server asks for, if anything")
-    llm_timeout_s: float = Field(default=30.0, gt=0, le=600, description="longest wait for one answer of the llm")
-    llm_concurrency: int = Field(default=4, ge=1, le=64, description="memories a worker asks the llm about at once")
+    llm_model: str | None = Field(None, description="of llm: the model's name, as its server knows it")
+    llm_api_key: SecretStr | None = Field(None, description="what the llm's server asks for, if anything")
+    llm_timeout_s: float = Field(30.0, gt=0, le=600, description="longest wait for one answer of the llm")
+    llm_concurrency: int = Field(4, ge=1, le=64, description="memories a worker asks the llm about at once")
     health_port: Annotated[int | None, Field(ge=0, le=65535)] = Field(
-        default=None, description="port of /live, /ready and /metrics; 0 takes a free one"
+        None, description="port of /live, /ready and /metrics; 0 takes a free one"
     )
-    health_host: str = Field(default="127.0.0.1", min_length=1, description="address that port listens on")
+    health_host: str = Field("127.0.0.1", min_length=1, description="address that port listens on")
     ready_sources: SourceNames = Field(
-        default=None,
+        None,
         description="sources that must answer for /ready, as vector,rdf; empty: none; "
         "default: those of the default profile",
     )
     look_every_s: float = Field(
-        default=10.0, ge=0, le=3600, description="seconds between looks at the sources, for `status`; 0: never"
+        10.0, ge=0, le=3600, description="seconds between looks at the sources, for `status`; 0: never"
     )
 
-    console_host: str = Field(default="127.0.0.1", min_length=1, description="address of the console")
+    console_host: str = Field("127.0.0.1", min_length=1, description="address of the console")
     console_port: Annotated[int, Field(ge=0, le=65535)] = Field(
-        default=8642, description="port of the console; 0 takes a free one"
+        8642, description="port of the console; 0 takes a free one"
     )
     console_tokens: Path | None = Field(
-        default=None, description="TOML file of the console's tokens; without it only loopback is listened on"
+        None, description="TOML file of the console's tokens; without it only loopback is listened on"
     )
-    console_names: CommaList = Field(
-        default=(), description="further host names under which browsers reach the console"
-    )
+    console_names: CommaList = Field((), description="further host names under which browsers reach the console")
     console_saves_profiles: bool = Field(
-        default=False, description="whether the console may write the files of ORION_PROFILES_DIR"
+        False, description="whether the console may write the files of ORION_PROFILES_DIR"
     )
 
     node: str = Field(
@@ -302,18 +292,8 @@ class Settings(BaseSettings):
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
         description="this worker: its consumer name on the bus; default: host and process id",
     )
-    content_capture: bool = Field(default=False, description="let query and memory text into logs and spans")
-    log_level: LogLevel = Field(default="info", description="debug, info, warning or error")
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        *sources: PydanticBaseSettingsSource,
-        **named: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments first, then the environment, then files of secrets."""
-        return (*sources, *named.values(), SecretFiles(settings_cls))
+    content_capture: bool = Field(False, description="let query and memory text into logs and spans")
+    log_level: LogLevel = Field("info", description="debug, info, warning or error")
 
     @field_validator("decision_channels")
     @classmethod
@@ -331,7 +311,7 @@ class Settings(BaseSettings):
             if name in os.environ:
                 raise SettingsError(f"{name} is no setting any more: {became}")
         try:
-            return cls(**changes)
+            return cls(**secrets_in_files(cls.model_fields) | changes)
         except ValidationError as error:
             names = ", ".join(f"ORION_{problem['loc'][0]}".upper() for problem in error.errors() if problem["loc"])
             # Without the values: an address may hold a password.
@@ -364,15 +344,14 @@ class Settings(BaseSettings):
         return self.max_query_bytes if kind == QUERY_KIND else self.max_message_bytes
 
     @property
-    def query_stream(self) -> str:
-        """The intake of queries."""
-        return self.prefix + QUERY_KIND
-
-    @property
     def published_on(self) -> Mapping[str, tuple[str, ...]]:
         """The pub/sub channels of queries and of decisions, with the prefix."""
         named = {"queries": self.query_channels, "decisions": self.decision_channels}
         return {what: tuple(self.prefix + name for name in names) for what, names in named.items()}
+
+    @property
+    def query_stream(self) -> str:
+        return self.prefix + QUERY_KIND
 
     @property
     def reply_stream(self) -> str:
@@ -383,50 +362,17 @@ class Settings(BaseSettings):
         return self.prefix + DECISION_KIND
 
     @property
-    def store_stream(self) -> str:
-        """The intake of memories."""
-        return self.prefix + STORE_KIND
-
-    @property
-    def update_stream(self) -> str:
-        """The intake of changes of memories."""
-        return self.prefix + UPDATE_KIND
-
-    @property
-    def delete_stream(self) -> str:
-        return self.prefix + DELETE_KIND
-
-    @property
-    def feedback_stream(self) -> str:
-        """The intake of feedback on recalls."""
-        return self.prefix + FEEDBACK_KIND
-
-    @property
     def intake_streams(self) -> Mapping[str, str]:
-        return {
-            "queries": self.query_stream,
-            "stores": self.store_stream,
-            "updates": self.update_stream,
-            "deletes": self.delete_stream,
-            "feedback": self.feedback_stream,
-        }
+        """The streams that workers take messages from; beside each its dead letters, under its name and `:dead`."""
+        return {what: self.prefix + kind for what, kind in _INTAKE.items()}
 
     @property
     def tombstone_stream(self) -> str:
         """The stream of tombstones, which tells every worker of memories changed or deleted a moment ago."""
         return f"{self.prefix}memory.tombstone.v1"
 
-    @property
-    def dead_stream(self) -> str:
-        """Dead letters of queries: invalid or poison."""
-        return f"{self.query_stream}:dead"
-
     def worker_key(self, instance: str) -> str:
         return f"{self.query_stream}:worker:{instance}"
-
-    @property
-    def store_dead_stream(self) -> str:
-        return f"{self.store_stream}:dead"
 
     # The addresses as they are used, secrets included: never log what these give.
 

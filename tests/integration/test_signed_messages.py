@@ -174,7 +174,7 @@ async def test_a_store_that_was_signed_too_long_ago_is_kept_and_put_back_under_t
     message = json.dumps(executor.message({"memories": [{"id": "m-9", "text": "Hail."}]}, kind="memory.store.v1"))
     old = sign(keys.keys["ana"], message.encode(), stream=stream, time=time.time() - 4000)
     await executor.add({"envelope": message, "signature": old}, stream=stream)
-    dead = DeadLetters(executor.redis, stream=stream, dead_stream=f"{stream}:dead")
+    dead = DeadLetters(executor.redis, stream)
 
     async def set_aside() -> bool:
         return bool(await dead.latest())

@@ -180,7 +180,7 @@ class MessageHandlers:
             verdicts = iter(some)
             return [next(verdicts) if isinstance(one, Patch) else one for one in wanted], positions
 
-        return await self._changed(UPDATE_KIND, settings.update_stream, message, received, work, time_left_s)
+        return await self._changed(UPDATE_KIND, settings.prefix + UPDATE_KIND, message, received, work, time_left_s)
 
     async def _delete(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         """What became of every id."""
@@ -190,7 +190,7 @@ class MessageHandlers:
             names, why = ids if message.ids is None else message.ids, message.reason
             return await delete(connection, tenant, names, actor=message.actor, why=why, erase=message.erase)
 
-        stream = self._settings.delete_stream
+        stream = self._settings.prefix + DELETE_KIND
         return await self._changed(DELETE_KIND, stream, message, received, work, time_left_s)
 
     async def _changed(
@@ -261,7 +261,7 @@ class MessageHandlers:
         said = await _read(RecallFeedbackV1, received)
         tenant, pool = self._tenant(said.tenant, received.caller), self._pool
         await self._expect_decision(pool, tenant, said, received)
-        entry = _entry_key(self._settings.feedback_stream, received.entry)
+        entry = _entry_key(self._settings.prefix + FEEDBACK_KIND, received.entry)
         async with borrow(pool, "keeping feedback") as connection:
             about = tenant, said.correlation_id, said.decision_id
             await connection.execute(_KEEP, *about, list(said.used), list(said.wrong), said.note, said.actor, entry)
