@@ -9,8 +9,7 @@ from orion_recall.errors import SourceError
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.scoring.intervals import tells_of
-from orion_recall.time_values import TimedKey
-from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName
+from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName, TimedKey
 
 
 class Source(Protocol):

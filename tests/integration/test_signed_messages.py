@@ -17,11 +17,10 @@ from serving import OneMemory, opened_with, quick_settings, serving
 from orion_recall.bus.connect import connect
 from orion_recall.bus.dead_letters import DeadLetters
 from orion_recall.bus.signing.keys import Caller, Key, Right, sign, written_caller, written_key
-from orion_recall.client import RecallClient
+from orion_recall.client import RecallClient, SyncRecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.settings import Settings
-from orion_recall.sync_client import SyncRecallClient
 from tests.stand_ins.signed import sign_within, unsigned_line
 
 pytestmark = pytest.mark.slow

@@ -16,8 +16,7 @@ from orion_recall.errors import InvalidMessage
 from orion_recall.memory.extraction.kinds import infer_kind
 from orion_recall.memory.extraction.light import extract
 from orion_recall.text.normal import one_line, storable, storable_json, text_hash
-from orion_recall.time_values import LAST_S
-from orion_recall.values import JsonValue, Memory
+from orion_recall.values import LAST_S, JsonValue, Memory
 
 _NAMES = ("session_id", "node_id", "user_id", "agent_id", "run_id", "source", "uri")
 # A longer title is a sentence, and no name of anything.
