@@ -261,15 +261,12 @@ def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[Abst
     return AtMaster
 
 
-_ADVICE: tuple[tuple[type[RedisError], str], ...] = (
-    (
-        OutOfMemoryError,
-        "the server's memory is full: raise its maxmemory, or find what fills it; an embedded bus says so "
-        "when its disk is short, too",
-    ),
-    (NoPermissionError, "give the user of this address the rights of `client` in deploy/redis/users.acl"),
-    (AuthenticationError, "check user and password of the address"),
-)
+_ADVICE: Mapping[type[RedisError], str] = {
+    OutOfMemoryError: "the server's memory is full: raise its maxmemory, or find what fills it; an embedded bus "
+    "says so when its disk is short, too",
+    NoPermissionError: "give the user of this address the rights of `client` in deploy/redis/users.acl",
+    AuthenticationError: "check user and password of the address",
+}
 
 
 @contextlib.contextmanager
@@ -284,7 +281,7 @@ def as_caller_errors(what: str) -> Generator[None]:
 def caller_error(error: Exception, what: str) -> BusUnavailable:
     if not is_refusal(error):
         return BusUnavailable(f"the bus is away: {error}")
-    advice = next((f" ({advice})" for kind, advice in _ADVICE if isinstance(error, kind)), "")
+    advice = next((f" ({advice})" for kind, advice in _ADVICE.items() if isinstance(error, kind)), "")
     if str(error).startswith("MISCONF"):
         advice = " (it cannot write to its disk, which may be full: make room there)"
     return BusRefused(f"the bus refuses {what}: {error}{advice}")

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from redis.exceptions import NoPermissionError
 
-from orion_recall.bus.clock import BusClock
+from orion_recall.bus.group_reader import BusClock
 from orion_recall.bus.signing.keys import read_ring
 from orion_recall.cli.addresses import DataFolder, find, open_bus, open_postgres
 from orion_recall.cli.output import JsonFlag, print_json, say, visible

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from orion_recall.atomic_file import whole_file
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.engine import Engine
 from orion_recall.engines.lock import FolderLock, held_by
@@ -57,17 +58,12 @@ def read_addresses(data_dir: Path) -> Addresses | None:
 
 def write_addresses(data_dir: Path, addresses: Addresses) -> None:
     """In one step, readable by its owner only: a reader sees the old or the new note."""
-    path = data_dir / ADDRESSES_NAME
-    work = path.with_name(f".{ADDRESSES_NAME}.{os.getpid()}")
-    descriptor = os.open(work, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with whole_file(data_dir / ADDRESSES_NAME) as file:
+        os.fchmod(file.fileno(), 0o600)  # before anything is in it
         file.write(_FILE.dump_json(addresses, indent=2) + b"\n")
-    work.replace(path)
 
 
 _EVERY_S = 1.0
-
-
 _HINT = "or give another folder (--data, ORION_DATA_DIR), or set ORION_REDIS_URL and ORION_POSTGRES_DSN"
 
 

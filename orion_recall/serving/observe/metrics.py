@@ -15,8 +15,7 @@ from typing import Protocol
 from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, Observation
 
-from orion_recall.bus.clock import BusClock
-from orion_recall.bus.group_reader import Backlog
+from orion_recall.bus.group_reader import Backlog, BusClock
 from orion_recall.bus.query_channels import QueryChannels
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.profile.watch import LoadedProfile

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.bus.calls import Calls
-from orion_recall.bus.clock import BusClock
+from orion_recall.bus.group_reader import BusClock
 from orion_recall.bus.query_channels import _id_and_ttl  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import ReplyTimeout
 
