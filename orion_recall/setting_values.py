@@ -38,10 +38,6 @@ def _split(value: Any) -> Any:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
-def _lower(value: Any) -> Any:
-    return value.lower() if isinstance(value, str) else value  # LOG_LEVEL=INFO is what most programs take
-
-
 def _tenants(tenants: tuple[str, ...]) -> tuple[str, ...]:
     if not tenants:
         raise ValueError("name at least one tenant, or * for all")
@@ -87,7 +83,7 @@ def _http(example: str, secret: str, *, with_query: bool = False) -> AfterValida
     return AfterValidator(check)
 
 
-LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]  # many write INFO
 CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Tenants = Annotated[CommaList, AfterValidator(_tenants)]
 MemoryKinds = Annotated[

@@ -9,10 +9,9 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 from uuid import UUID, uuid4
 
 from redis.asyncio import Redis
@@ -32,13 +31,10 @@ _BLOCK_MS = 1000
 _LONGEST_TIMEOUT_S = 2**53 // 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
+class _Call(NamedTuple):
     kind: str
     created_at: datetime
-    reply: asyncio.Future[Mapping[str, Any]] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
+    reply: asyncio.Future[Mapping[str, Any]]
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -127,7 +123,7 @@ class Calls:
         if self._is_closed:  # its connections would be opened again, and nobody would read the reply
             raise BusUnavailable("the client is closed")
         name, ttl_ms = self._name(correlation_id), _ttl_ms(timeout_s)
-        call = _Call(kind=kind, created_at=self._now())
+        call = _Call(kind, self._now(), asyncio.get_running_loop().create_future())
         message = encode_request(
             kind,
             payload,

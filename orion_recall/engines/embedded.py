@@ -109,12 +109,19 @@ class EmbeddedEngines:
                 servers.append(PostgresServer(folder, schema=postgres_schema, least_bytes=least, workers=workers))
             engines = cls(folder, servers)
             try:
-                await engines._start_all()
+                starts = [engine.start() for engine in engines._engines.values()]
+                problems = [outcome for outcome in await asyncio.gather(*starts, return_exceptions=True) if outcome]
+                for problem in problems[1:]:
+                    logger.error("another engine failed too: %s", problem)
+                if problems:
+                    raise problems[0]
                 await engines._look_at_disks()  # one that was read-only at its end is so still
                 engines._publish()
                 yield engines
             finally:
-                await engines._stop_all()
+                (folder / ADDRESSES_NAME).unlink(missing_ok=True)  # first: nobody should find what is about to end
+                await cancel(*engines._watches)
+                await asyncio.gather(*(engine.stop() for engine in engines._engines.values()))
 
     @property
     def valkey(self) -> Engine:
@@ -177,14 +184,6 @@ class EmbeddedEngines:
         elif was_held:
             logger.warning("%s: there is room again on its disk, and it takes writes", server.name)
 
-    async def _start_all(self) -> None:
-        starts = [engine.start() for engine in self._engines.values()]
-        problems = [outcome for outcome in await asyncio.gather(*starts, return_exceptions=True) if outcome]
-        for problem in problems[1:]:
-            logger.error("another engine failed too: %s", problem)
-        if problems:
-            raise problems[0]
-
     def _publish(self) -> None:
         addresses = {name: engine.address for name, engine in self._engines.items()}
         note = Addresses(
@@ -194,11 +193,6 @@ class EmbeddedEngines:
             pids=self.pids,
         )
         write_addresses(self.data_dir, note)
-
-    async def _stop_all(self) -> None:
-        (self.data_dir / ADDRESSES_NAME).unlink(missing_ok=True)  # first: nobody should find what is about to end
-        await cancel(*self._watches)
-        await asyncio.gather(*(engine.stop() for engine in self._engines.values()))
 
 
 def _make_data_folder(folder: Path) -> None:

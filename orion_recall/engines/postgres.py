@@ -116,7 +116,11 @@ class PostgresServer:
     async def prepare(self, lock_fd: int) -> Command:
         self._check_folder()
         make_socket_folder(self._sockets, self._owner)
-        binaries = await asyncio.to_thread(self._find_binaries)
+        version = self._cluster / "PG_VERSION"
+        major = int(version.read_text(encoding="ascii")) if version.exists() else None
+        binaries = await asyncio.to_thread(find_binaries, major)
+        if self._uid is not None:
+            binaries = await asyncio.to_thread(runnable_by, binaries, self._uid, self._uid, self._cache_dir)
         await asyncio.to_thread(self._clear_leftovers)
         check_not_gone(self._data_dir, self._cluster)
         if not self._cluster.exists():
@@ -169,11 +173,6 @@ class PostgresServer:
             uid=self._uid,
             lock_fd=lock_fd,
         )
-
-    def _find_binaries(self) -> PostgresBinaries:
-        version = self._cluster / "PG_VERSION"
-        binaries = find_binaries(int(version.read_text(encoding="ascii")) if version.exists() else None)
-        return binaries if self._uid is None else runnable_by(binaries, self._uid, self._uid, self._cache_dir)
 
     def _check_folder(self) -> None:
         """As root: hands the folder to the unprivileged user, who must be able to come to it."""
