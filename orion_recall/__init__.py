@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from orion_recall.client import RecallClient
+    from orion_recall.client import RecallClient, SyncRecallClient
     from orion_recall.contracts import MemoryBundleV1, RecallOptionsV1, RecallQueryV1, RecallReplyV1
     from orion_recall.errors import (
         BusRefused,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         SettingsError,
     )
     from orion_recall.serving.backends import open_sources
-    from orion_recall.sync_client import SyncRecallClient
 
 __version__ = "0.1.0"
 
@@ -49,7 +48,7 @@ _MODULES = {
     "RecallOptionsV1": "contracts",
     "RecallQueryV1": "contracts",
     "RecallReplyV1": "contracts",
-    "SyncRecallClient": "sync_client",
+    "SyncRecallClient": "client",
     "open_sources": "serving.backends",
 }
 

@@ -9,23 +9,25 @@ async with RecallClient.connect("redis://localhost:6379") as client:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import os
-from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+import threading
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, wait
 from datetime import datetime
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast
 from uuid import UUID
 
 from pydantic import BaseModel
 
-from orion_recall.bus.calls import Calls
-from orion_recall.bus.signing.keys import Key, read_key
+from orion_recall.bus.calls import CallOptions, Calls, ConnectOptions, TraceOptions
 from orion_recall.contracts import (
     DELETE_KIND,
     FEEDBACK_KIND,
     QUERY_KIND,
-    REPLY_KIND,
     STORE_KIND,
     UPDATE_KIND,
     MemoryDeleteV1,
@@ -40,10 +42,12 @@ from orion_recall.contracts import (
     RecallReplyV1,
     read_message,
 )
-from orion_recall.contracts.fields import causality_links, refuse_unknown, refuse_unknown_names
-from orion_recall.errors import InvalidMessage
+from orion_recall.contracts.fields import refuse_unknown, refuse_unknown_names
+from orion_recall.errors import BusUnavailable, ClientError, InvalidMessage
 
 Reply = TypeVar("Reply", bound=BaseModel)
+P = ParamSpec("P")
+R = TypeVar("R")
 _STORED = MemoryV1.model_fields.keys()
 _CHANGED = _STORED | {"expected_version"}
 
@@ -82,38 +86,21 @@ class RecallClient:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def connect(
-        cls,
-        url: str,
-        *,
-        prefix: str = "",
-        service: str = "orion-recall-client",
-        max_message_bytes: int = 8_388_608,
-        max_query_bytes: int = 262_144,
-        key: Path | str | None = None,
-    ) -> AsyncGenerator[RecallClient]:
+    async def connect(cls, url: str, **options: Unpack[ConnectOptions]) -> AsyncGenerator[RecallClient]:
         """A connected client.
 
-        `url` is the bus's address: redis://, rediss://, unix:// or redis+sentinel://. `prefix` stands before the
-        names of all streams (ORION_PREFIX of the workers). `service` is the source name of the messages. A query of
-        more than `max_query_bytes` and another message of more than `max_message_bytes` is not sent: a worker would
-        not read it. Workers have the limits in ORION_MAX_QUERY_BYTES and ORION_MAX_MESSAGE_BYTES.
+        `url` is the bus's address: redis://, rediss://, unix:// or redis+sentinel://. Options are
 
-        `key` is the file of the key that messages are signed with (default: what ORION_KEY names, else they are not
-        signed).
+        - `prefix`: what stands before the names of all streams (ORION_PREFIX of the workers).
+        - `service`: the source name of the messages.
+        - `max_query_bytes`, `max_message_bytes`: a larger query, or other message, is not sent, for no worker would
+          read it (ORION_MAX_QUERY_BYTES and ORION_MAX_MESSAGE_BYTES of the workers).
+        - `key`: the file of the key that messages are signed with (default: what ORION_KEY names, else unsigned).
 
         Raises SettingsError for an invalid address or key, BusUnavailable when the server does not answer,
         BusRefused when it denies the user access.
         """
-        async with Calls.connect(
-            url,
-            prefix=prefix,
-            replies=REPLY_KIND,
-            service=service,
-            max_message_bytes=max_message_bytes,
-            max_query_bytes=max_query_bytes,
-            key=_key(key),
-        ) as calls:
+        async with Calls.connect(url, **options) as calls:
             yield cls(calls)
 
     async def recall(
@@ -127,9 +114,7 @@ class RecallClient:
         profile: str | None = None,
         options: RecallOptionsV1 | Mapping[str, Any] | None = None,
         timeout_s: float = 10.0,
-        correlation_id: UUID | str | None = None,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[CallOptions],
     ) -> RecallReplyV1:
         """The reply to one query.
 
@@ -152,25 +137,22 @@ class RecallClient:
             raise InvalidMessage("query.reply_to: replies come to the client: leave it out")
         payload = _json(query)
         payload["options"] = payload.get("options") or {}  # without them a reply has no room for an error
-        how = _Call(timeout_s, correlation_id, trace, causality_chain)
-        return await self._call(QUERY_KIND, payload, RecallReplyV1, how)
+        return await self._call(QUERY_KIND, payload, RecallReplyV1, timeout_s, **how)
 
     async def store(
         self,
         memories: Sequence[Mapping[str, Any]],
         *,
         timeout_s: float = 60.0,
-        correlation_id: UUID | str | None = None,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[CallOptions],
     ) -> MemoryReceiptV1:
         """The receipt for up to 1,000 memories, each a mapping of MemoryV1's fields.
 
         `id` and `text` are needed; times (`occurred_at`, …) are ISO 8601 text or datetimes, with a zone. Each
         memory is judged alone: `receipt.results` has its status, and why it was rejected. Raises as the class says.
         """
-        how = _Call(timeout_s, correlation_id, trace, causality_chain)
-        return await self._call(STORE_KIND, {"memories": _memories(memories, _STORED)}, MemoryReceiptV1, how)
+        payload = {"memories": _memories(memories, _STORED)}
+        return await self._call(STORE_KIND, payload, MemoryReceiptV1, timeout_s, **how)
 
     async def update(
         self,
@@ -183,9 +165,7 @@ class RecallClient:
         idempotency_key: str | None = None,
         expected_count: int | None = None,
         timeout_s: float = 60.0,
-        correlation_id: UUID | str | None = None,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[CallOptions],
     ) -> MemoryReceiptV1:
         """The receipt for changes: of each memory by `id`, or by `set` of all that `where` matches.
 
@@ -203,8 +183,8 @@ class RecallClient:
             idempotency_key=idempotency_key,
             expected_count=expected_count,
         )
-        how = _Call(timeout_s, correlation_id, trace, causality_chain)
-        return await self._call(UPDATE_KIND, _json(_read(MemoryUpdateV1, given, "message")), MemoryReceiptV1, how)
+        payload = _json(_read(MemoryUpdateV1, given, "message"))
+        return await self._call(UPDATE_KIND, payload, MemoryReceiptV1, timeout_s, **how)
 
     async def delete(
         self,
@@ -218,9 +198,7 @@ class RecallClient:
         idempotency_key: str | None = None,
         expected_count: int | None = None,
         timeout_s: float = 60.0,
-        correlation_id: UUID | str | None = None,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[CallOptions],
     ) -> MemoryReceiptV1:
         """The receipt for deletions, by id or by what `where` matches. A deleted memory never comes back.
 
@@ -238,8 +216,8 @@ class RecallClient:
             idempotency_key=idempotency_key,
             expected_count=expected_count,
         )
-        how = _Call(timeout_s, correlation_id, trace, causality_chain)
-        return await self._call(DELETE_KIND, _json(_read(MemoryDeleteV1, given, "message")), MemoryReceiptV1, how)
+        payload = _json(_read(MemoryDeleteV1, given, "message"))
+        return await self._call(DELETE_KIND, payload, MemoryReceiptV1, timeout_s, **how)
 
     async def feedback(
         self,
@@ -252,8 +230,7 @@ class RecallClient:
         note: str | None = None,
         actor: str | None = None,
         timeout_s: float = 10.0,
-        trace: Mapping[str, Any] | None = None,
-        causality_chain: Sequence[Mapping[str, Any]] = (),
+        **how: Unpack[TraceOptions],
     ) -> RecallReceiptV1:
         """Give feedback on a recall, under that recall's `tenant`.
 
@@ -270,35 +247,18 @@ class RecallClient:
             note=note,
             actor=actor,
         )
-        how = _Call(timeout_s, None, trace, causality_chain)
-        return await self._call(
-            FEEDBACK_KIND, _json(_read(RecallFeedbackV1, given, "message")), RecallReceiptV1, how
-        )
+        payload = _json(_read(RecallFeedbackV1, given, "message"))
+        return await self._call(FEEDBACK_KIND, payload, RecallReceiptV1, timeout_s, **how)
 
-    async def _call(self, kind: str, payload: Mapping[str, Any], model: type[Reply], how: _Call) -> Reply:
-        answer = await self._calls.call(
-            kind,
-            payload,
-            timeout_s=how.timeout_s,
-            correlation_id=how.correlation_id,
-            trace=how.trace,
-            causality_chain=causality_links(how.causality_chain),
-        )
-        return read_message(model, answer, "reply")
-
-
-class _Call(NamedTuple):
-    """The arguments that every call takes."""
-
-    timeout_s: float
-    correlation_id: UUID | str | None
-    trace: Mapping[str, Any] | None
-    causality_chain: Sequence[object]
-
-
-def _key(given: Path | str | None) -> Key | None:
-    path = given or os.environ.get("ORION_KEY")
-    return read_key(Path(path)) if path else None
+    async def _call(
+        self,
+        kind: str,
+        payload: Mapping[str, Any],
+        model: type[Reply],
+        timeout_s: float,
+        **how: Unpack[CallOptions],
+    ) -> Reply:
+        return read_message(model, await self._calls.call(kind, payload, timeout_s=timeout_s, **how), "reply")
 
 
 def _given(**fields: Any) -> dict[str, Any]:
@@ -329,3 +289,100 @@ def _memory(memory: object, known: Collection[str], where: str) -> dict[str, Any
     fields = cast("Mapping[str, Any]", memory)
     refuse_unknown_names(fields, known, where)
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in fields.items()}
+
+
+# Python sees a signal that comes in the instant before a wait only when the wait ends.
+_SIGNALS_EVERY_S = 0.25
+
+
+def _waiting(
+    method: Callable[Concatenate[RecallClient, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[SyncRecallClient, P], R]:
+    @functools.wraps(method)
+    def call(self: SyncRecallClient, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._wait(lambda: method(self._client, *args, **kwargs))  # pyright: ignore[reportPrivateUsage]
+
+    return call
+
+
+class SyncRecallClient:
+    """The calls of `RecallClient`, each waiting for its reply. Any number of threads may call at once.
+
+        with SyncRecallClient.connect("redis://localhost:6379") as client:
+            prompt = client.recall("what did Ana say about the harbour?").bundle.rendered
+
+    Fields and errors are those of `RecallClient`. It keeps an event loop of its own in a thread, so it also works
+    where another loop runs (a notebook); that one stands still while a call waits. Ctrl-C ends the call that waits,
+    and further calls can be made. Close it, or use it as a context manager: that ends the thread and deletes the
+    reply stream. A process that was forked needs a client of its own.
+    """
+
+    recall = _waiting(RecallClient.recall)
+    store = _waiting(RecallClient.store)
+    update = _waiting(RecallClient.update)
+    delete = _waiting(RecallClient.delete)
+    feedback = _waiting(RecallClient.feedback)
+
+    def __init__(self, opening: contextlib.AbstractAsyncContextManager[RecallClient]) -> None:
+        """Use `connect`."""
+        self._process = os.getpid()
+        self._lock = threading.Lock()  # between a call that is handed over and the end of the loop
+        self._open = True
+        self._stack = contextlib.AsyncExitStack()
+        started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._keep_running(started)), name="orion-recall-client", daemon=True
+        )
+        self._thread.start()
+        self._loop, self._running = started.result()
+        with contextlib.ExitStack() as unless_connected:
+            unless_connected.callback(self.close)
+            self._client = self._wait(lambda: self._stack.enter_async_context(opening))
+            unless_connected.pop_all()
+
+    @classmethod
+    def connect(cls, url: str, **options: Unpack[ConnectOptions]) -> Self:
+        """A connected client. Options and errors are those of `RecallClient.connect`."""
+        return cls(RecallClient.connect(url, **options))
+
+    def close(self) -> None:
+        """Deletes the reply stream and ends the thread. Calls that wait get BusUnavailable. May be called again."""
+        with self._lock:
+            was_open, self._open = self._open, False
+        if os.getpid() != self._process:
+            return  # the thread, and the stream, are the other process's
+        if was_open:
+            self._loop.call_soon_threadsafe(self._running.cancel)
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def _keep_running(self, started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]]) -> None:
+        running = asyncio.current_task()
+        assert running is not None
+        with contextlib.suppress(asyncio.CancelledError):
+            async with self._stack:
+                started.set_result((asyncio.get_running_loop(), running))
+                await asyncio.Event().wait()
+
+    def _wait(self, call: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        if os.getpid() != self._process:
+            raise ClientError("this client was connected by another process: connect one here")
+        with self._lock:
+            if not self._open:
+                raise BusUnavailable("the client is closed")
+            future = asyncio.run_coroutine_threadsafe(call(), self._loop)
+        try:
+            while not wait([future], timeout=_SIGNALS_EVERY_S).done:
+                pass
+            return future.result()
+        except CancelledError as error:
+            raise BusUnavailable("the client was closed before the reply came") from error
+        finally:
+            future.cancel()

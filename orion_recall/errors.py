@@ -117,10 +117,8 @@ class ProfileProblem:
         head = f"{place}: {key}{self.message}" + (f"; {self.hint}" if self.hint else "")
         if self.line is None or self.column is None or not self.source_line:
             return head
-        start = max(0, self.column - 61)  # a long line is shown around the place
-        shown = "".join(c if c.isprintable() else " " for c in self.source_line[start : start + 100])
-        margin = f"{self.line:>5} | "
-        return f"{head}\n{margin}{shown}\n{' ' * (len(margin) - 2)}| {' ' * (self.column - 1 - start)}^"
+        shown, caret = _pointed(self.source_line, self.column)
+        return f"{head}\n{self.line:>5} | {shown}\n      | {caret}"
 
 
 class ProfileError(OrionError):
@@ -191,7 +189,11 @@ class GraphQueryError(OrionError):
 
     def __init__(self, message: str, *, text: str = "", line: int | None = None, column: int | None = None) -> None:
         self.line, self.column = line, column
-        super().__init__(message if line is None or column is None else _pointed(message, text, line, column))
+        if line is not None and column is not None:
+            lines = text.split("\n")
+            shown, caret = _pointed(lines[line - 1] if 0 < line <= len(lines) else "", column)
+            message = f"line {line}, column {column}: {message}\n  {shown}\n  {caret}"
+        super().__init__(message)
 
 
 class ImportFileError(OrionError):
@@ -227,9 +229,8 @@ def install_hint(extra: str) -> str:
     return f"install the extra `{extra}` (from a clone: pip install '.[{extra}]')"
 
 
-def _pointed(message: str, text: str, line: int, column: int) -> str:
-    lines = text.split("\n")
-    told = lines[line - 1] if 0 < line <= len(lines) else ""
-    start = max(0, column - 61)  # a long line is shown around the place
-    shown = "".join(c if c.isprintable() else " " for c in told[start : start + 100])
-    return f"line {line}, column {column}: {message}\n  {shown}\n  {' ' * (column - 1 - start)}^"
+def _pointed(line: str, column: int) -> tuple[str, str]:
+    """A line and, to stand under it, a caret at the column (from 1 on); a long line is shown around the place."""
+    start = max(0, column - 61)
+    shown = "".join(char if char.isprintable() else " " for char in line[start : start + 100])
+    return shown, f"{' ' * (column - 1 - start)}^"

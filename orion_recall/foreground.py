@@ -41,11 +41,6 @@ class Foreground:
         self._idle = threading.Event()
         self._idle.set()
 
-    @property
-    def is_active(self) -> bool:
-        """Whether foreground work is in progress."""
-        return not self._idle.is_set()
-
     @contextmanager
     def active(self) -> Generator[Callable[[], None]]:
         """Foreground work for the block. Gives a function that ends the priority before the block does."""

@@ -9,8 +9,7 @@ from orion_recall.errors import SourceError
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.scoring.intervals import tells_of
-from orion_recall.time_values import TimedKey
-from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName
+from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName, TimedKey
 
 
 class Source(Protocol):
@@ -47,12 +46,6 @@ class EntityFinder(Protocol):
     """Finds the entities that a text names: (label, score), best first."""
 
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
-
-
-class NameIndex(Protocol):
-    """Finds entities by the vectors of their names: (label, cosine), best first."""
-
-    async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
 
 
 class EntityLikeness(Protocol):
@@ -97,11 +90,20 @@ class Lexicon(Protocol):
     async def speakers(self, scope: Scope) -> frozenset[str]: ...
 
 
-class Projection(Protocol):
-    """A copy of the record in another shape, with its position in the outbox."""
+class Copy(Protocol):
+    """A copy of the record; while it is damaged or stalled its hits count, and the answer is degraded."""
+
+    damage: str | None
+    """What the copy is known to lack, or to have wrong, of the record; None while nothing is known."""
+    stalled: str | None
+    """Why the copy is not written now though the record has more; None while it is."""
 
     @property
     def kind(self) -> str: ...
+
+
+class Projection(Copy, Protocol):
+    """A copy of the record in another shape, with its position in the outbox and the identity of its database."""
 
     @property
     def shared(self) -> bool:
@@ -113,13 +115,25 @@ class Projection(Protocol):
         """The name the copy is registered under; None: that of the node and its data folder."""
         ...
 
-    damage: str | None
-    """What the copy is known to lack, or to have wrong, of the record; None while nothing is known."""
-    stalled: str | None
-    """Why the copy is not written now though the record has more; None while it is."""
-
     @property
     def position(self) -> int: ...
+
+    @property
+    def database_identity(self) -> str | None:
+        """The identity of the database that it is a copy of; None when it is new."""
+        ...
+
+    def expect(self, identity: str) -> None:
+        """The identity of the database that it must be a copy of; with another one it is AnotherRecordsCopy."""
+        ...
+
+    async def check(self) -> None:
+        """AnotherRecordsCopy when it was filled from another database; SourceError when it cannot be read."""
+        ...
+
+    async def adopt(self) -> None:
+        """Gives a new copy the expected identity."""
+        ...
 
     async def open(self) -> None:
         """Ready to search and to write; again is harmless for a shared copy, and reads its position anew.
@@ -170,28 +184,6 @@ class SwappedCopy(Protocol):
 
 
 @runtime_checkable
-class IdentifiedCopy(Protocol):
-    """A copy that keeps the identity of its database, and refuses changes of every other one."""
-
-    @property
-    def database_identity(self) -> str | None:
-        """The database identity that the copy keeps; None when it is new."""
-        ...
-
-    def expect(self, identity: str) -> None:
-        """The identity of the database that it must be a copy of; with another one it is AnotherRecordsCopy."""
-        ...
-
-    async def check(self) -> None:
-        """AnotherRecordsCopy when it was filled from another database."""
-        ...
-
-    async def adopt(self) -> None:
-        """Gives a new copy the expected identity."""
-        ...
-
-
-@runtime_checkable
 class Prepares(Protocol):
     """A projection that can prepare the next changes while it writes the current ones."""
 
@@ -200,16 +192,8 @@ class Prepares(Protocol):
         ...
 
 
-class VectorIndex(Protocol):
+class TextIndex(Copy, Protocol):
     """The index of the vector and lexical sources: (key, score) pairs, best first; keys by `memory_key`."""
-
-    @property
-    def kind(self) -> str: ...
-
-    damage: str | None
-    """What is known to be wrong with it: its hits count, and the answer is degraded."""
-    stalled: str | None
-    """Why it is behind the record and stays so for now: its hits count, and the answer is degraded."""
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
@@ -219,18 +203,32 @@ class VectorIndex(Protocol):
         self, terms: SparseTerms, scope: Scope, limit: int
     ) -> list[list[tuple[int, float]]]: ...
 
-
-class LexicalIndex(VectorIndex, Protocol):
-    """The index of the lexical source."""
-
     async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
         """The entities whose names share words with the text, best first: each with all its names."""
         ...
 
 
-@runtime_checkable
-class TokenIndex(Protocol):
-    """The index of late interaction: the tokens of the question compared with those of memories."""
+class MemoryIndex(
+    Projection, TextIndex, MemoryReader, EntityFinder, TitleFinder, ChronologicalIndex, Lexicon, Protocol
+):
+    """The vector and keyword index, embedded or on a server."""
+
+    async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        """The vectors of memories, by key: of a long one that of its first passage. Keys not there are left out."""
+        ...
+
+    async def names_near(self, vector: Sequence[float], tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+        """Entities by the vectors of their names: (label, cosine), best first."""
+        ...
+
+    async def nearest_passages(
+        self, vector: Sequence[float], tenant: str, keys: Sequence[int]
+    ) -> Mapping[int, int]:
+        """Of each memory of the keys whose nearest passage is not its first one, the number of that passage.
+
+        The memories are the tenant's. Passages of a memory are numbered from 0; most memories have only that one.
+        """
+        ...
 
     async def without_tokens(self) -> str | None:
         """Why `max_sim` cannot be called; None when it can."""
@@ -247,39 +245,6 @@ class TokenIndex(Protocol):
         ...
 
 
-class PassageIndex(Protocol):
-    """The index of memories in passages: finds the passage of each memory that is nearest to a vector."""
-
-    async def nearest_passages(
-        self, vector: Sequence[float], tenant: str, keys: Sequence[int]
-    ) -> Mapping[int, int]:
-        """Of each memory of the keys whose nearest passage is not its first one, the number of that passage.
-
-        The memories are the tenant's. Passages of a memory are numbered from 0; most memories have only that one.
-        """
-        ...
-
-
-class MemoryIndex(
-    Projection,
-    MemoryReader,
-    EntityFinder,
-    NameIndex,
-    TitleFinder,
-    ChronologicalIndex,
-    Lexicon,
-    LexicalIndex,
-    TokenIndex,
-    PassageIndex,
-    Protocol,
-):
-    """The vector and keyword index, embedded or on a server."""
-
-    async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        """The vectors of memories, by key: of a long one that of its first passage. Keys not there are left out."""
-        ...
-
-
 class GraphStore(Protocol):
     """A graph that can be queried."""
 
@@ -288,16 +253,8 @@ class GraphStore(Protocol):
         ...
 
 
-class OwnGraph(GraphStore, Protocol):
+class OwnGraph(GraphStore, Copy, Protocol):
     """The service's own graph, as the graph source uses it."""
-
-    @property
-    def kind(self) -> str: ...
-
-    damage: str | None
-    """What is known to be wrong with it, as of an index."""
-    stalled: str | None
-    """Why it is behind and stays so for now, as of an index."""
 
     @property
     def writes(self) -> int | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from orion_recall.contracts import (
     DECISION_KIND,
@@ -39,17 +39,23 @@ from orion_recall.setting_values import (
     MemoryKinds,
     QdrantUrl,
     RedactionRules,
-    SecretFiles,
     SourceNames,
     SparqlUrl,
     TeiUrl,
     Tenants,
+    secrets_in_files,
 )
 from orion_recall.text.keyword_weights import SHIPPED
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
-
+_INTAKE = {
+    "queries": QUERY_KIND,
+    "stores": STORE_KIND,
+    "updates": UPDATE_KIND,
+    "deletes": DELETE_KIND,
+    "feedback": FEEDBACK_KIND,
+}
 
 _FORMER = {
     "ORION_SUCCESSIONS": "successions are not recognised, only stated ones count; the profile's `superseded` says "
@@ -305,16 +311,6 @@ class Settings(BaseSettings):
     content_capture: bool = Field(default=False, description="let query and memory text into logs and spans")
     log_level: LogLevel = Field(default="info", description="debug, info, warning or error")
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        *sources: PydanticBaseSettingsSource,
-        **named: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments first, then the environment, then files of secrets."""
-        return (*sources, *named.values(), SecretFiles(settings_cls))
-
     @field_validator("decision_channels")
     @classmethod
     def _no_circle(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
@@ -331,7 +327,7 @@ class Settings(BaseSettings):
             if name in os.environ:
                 raise SettingsError(f"{name} is no setting any more: {became}")
         try:
-            return cls(**changes)
+            return cls(**secrets_in_files(cls.model_fields) | changes)
         except ValidationError as error:
             names = ", ".join(f"ORION_{problem['loc'][0]}".upper() for problem in error.errors() if problem["loc"])
             # Without the values: an address may hold a password.
@@ -364,15 +360,14 @@ class Settings(BaseSettings):
         return self.max_query_bytes if kind == QUERY_KIND else self.max_message_bytes
 
     @property
-    def query_stream(self) -> str:
-        """The intake of queries."""
-        return self.prefix + QUERY_KIND
-
-    @property
     def published_on(self) -> Mapping[str, tuple[str, ...]]:
         """The pub/sub channels of queries and of decisions, with the prefix."""
         named = {"queries": self.query_channels, "decisions": self.decision_channels}
         return {what: tuple(self.prefix + name for name in names) for what, names in named.items()}
+
+    @property
+    def query_stream(self) -> str:
+        return self.prefix + QUERY_KIND
 
     @property
     def reply_stream(self) -> str:
@@ -383,50 +378,17 @@ class Settings(BaseSettings):
         return self.prefix + DECISION_KIND
 
     @property
-    def store_stream(self) -> str:
-        """The intake of memories."""
-        return self.prefix + STORE_KIND
-
-    @property
-    def update_stream(self) -> str:
-        """The intake of changes of memories."""
-        return self.prefix + UPDATE_KIND
-
-    @property
-    def delete_stream(self) -> str:
-        return self.prefix + DELETE_KIND
-
-    @property
-    def feedback_stream(self) -> str:
-        """The intake of feedback on recalls."""
-        return self.prefix + FEEDBACK_KIND
-
-    @property
     def intake_streams(self) -> Mapping[str, str]:
-        return {
-            "queries": self.query_stream,
-            "stores": self.store_stream,
-            "updates": self.update_stream,
-            "deletes": self.delete_stream,
-            "feedback": self.feedback_stream,
-        }
+        """The streams that workers take messages from; beside each its dead letters, under its name and `:dead`."""
+        return {what: self.prefix + kind for what, kind in _INTAKE.items()}
 
     @property
     def tombstone_stream(self) -> str:
         """The stream of tombstones, which tells every worker of memories changed or deleted a moment ago."""
         return f"{self.prefix}memory.tombstone.v1"
 
-    @property
-    def dead_stream(self) -> str:
-        """Dead letters of queries: invalid or poison."""
-        return f"{self.query_stream}:dead"
-
     def worker_key(self, instance: str) -> str:
         return f"{self.query_stream}:worker:{instance}"
-
-    @property
-    def store_dead_stream(self) -> str:
-        return f"{self.store_stream}:dead"
 
     # The addresses as they are used, secrets included: never log what these give.
 

@@ -94,19 +94,16 @@ def continue_trace(
     https://www.w3.org/TR/trace-context/ - an invalid `traceparent` begins a new trace. Without a tracer nothing is
     recorded: the span only has ids to propagate.
     """
-    carrier = carrier or {}
-    goes_on = tracer is not None or "traceparent" in carrier
-    if not goes_on:  # nothing to go on with: the ids are for our own log
-        span = _unrecorded(_NO_TRACE)
-        return Continued(span=span, trace=carrier, trace_id=format_trace_id(span.get_span_context().trace_id))
-    given = {str(name): value for name, value in carrier.items() if isinstance(value, str)}
-    context = _PROPAGATOR.extract(given)
+    told, context = carrier or {}, _NO_TRACE
+    goes_on = tracer is not None or "traceparent" in told  # else the ids are for our own log
+    if goes_on:
+        context = _PROPAGATOR.extract({name: value for name, value in told.items() if isinstance(value, str)})
     span = tracer.start_span(name, context) if tracer is not None else _unrecorded(context)
-    onwards: dict[str, str] = {}
-    _PROPAGATOR.inject(onwards, context=trace.set_span_in_context(span))
-    told = {name: value for name, value in carrier.items() if name not in _W3C} | onwards
-    trace_id = format_trace_id(span.get_span_context().trace_id)
-    return Continued(span=span, trace=told, trace_id=trace_id)
+    if goes_on:
+        onwards: dict[str, str] = {}
+        _PROPAGATOR.inject(onwards, context=trace.set_span_in_context(span))
+        told = {name: value for name, value in told.items() if name not in _W3C} | onwards
+    return Continued(span=span, trace=told, trace_id=format_trace_id(span.get_span_context().trace_id))
 
 
 def _unrecorded(context: Context) -> Span:

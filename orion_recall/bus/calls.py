@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, NotRequired, TypedDict, Unpack, cast
+from pathlib import Path
+from typing import Any, NamedTuple, TypedDict, Unpack, cast
 from uuid import UUID, uuid4
 
 from redis.asyncio import Redis
@@ -18,8 +19,9 @@ from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import as_caller_errors, caller_error, connect, is_refusal, without_secrets
 from orion_recall.bus.envelope import encode_request
-from orion_recall.bus.signing.keys import SIGNATURE_FIELD, Key, sign
-from orion_recall.contracts import QUERY_KIND
+from orion_recall.bus.signing.keys import SIGNATURE_FIELD, read_key, sign
+from orion_recall.contracts.fields import causality_links
+from orion_recall.contracts.recall import QUERY_KIND, REPLY_KIND
 from orion_recall.errors import BusRefused, BusUnavailable, InvalidMessage, ReplyTimeout
 from orion_recall.tasks import BUS_S, Backoff
 from orion_recall.text.ids import new_id
@@ -30,33 +32,53 @@ _BLOCK_MS = 1000
 _LONGEST_TIMEOUT_S = 2**53 // 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
+class _Call(NamedTuple):
     kind: str
     created_at: datetime
-    reply: asyncio.Future[Mapping[str, Any]] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
+    reply: asyncio.Future[Mapping[str, Any]]
 
 
-class CallOptions(TypedDict):
-    """How a caller calls. With a `key` its messages are signed."""
+class ConnectOptions(TypedDict, total=False):
+    """Options of a client, as `RecallClient.connect` describes them."""
 
     prefix: str
-    replies: str
     service: str
     max_message_bytes: int
     max_query_bytes: int
-    key: NotRequired[Key | None]
+    key: Path | str | None
+
+
+class TraceOptions(TypedDict, total=False):
+    trace: Mapping[str, Any] | None
+    causality_chain: Sequence[Mapping[str, Any]]
+
+
+class CallOptions(TraceOptions, total=False):
+    """Options of one call, as `RecallClient` describes them."""
+
+    correlation_id: UUID | str | None
 
 
 class Calls:
     """Calls in flight from one caller. The reply stream is deleted when it closes."""
 
-    def __init__(self, redis: Redis, blocking: Redis, **options: Unpack[CallOptions]) -> None:
-        self._redis, self._blocking, self._options = redis, blocking, options
-        self._prefix, self._key = options["prefix"], options.get("key")
-        self.reply_stream = f"{self._prefix}{options['replies']}:{uuid4().hex}"
+    def __init__(
+        self,
+        redis: Redis,
+        blocking: Redis,
+        *,
+        prefix: str = "",
+        service: str = "orion-recall-client",
+        max_message_bytes: int = 8_388_608,
+        max_query_bytes: int = 262_144,
+        key: Path | str | None = None,
+    ) -> None:
+        self._redis, self._blocking = redis, blocking
+        self._prefix, self._service = prefix, service
+        self._max_message_bytes, self._max_query_bytes = max_message_bytes, max_query_bytes
+        key = key or os.environ.get("ORION_KEY")
+        self._key = read_key(Path(key)) if key else None
+        self.reply_stream = f"{self._prefix}{REPLY_KIND}:{uuid4().hex}"
         self._in_flight: dict[str, _Call] = {}
         self._last_created_at = datetime.min.replace(tzinfo=UTC)
         self._unreadable: str | None = None  # the reason while replies cannot be read
@@ -64,7 +86,7 @@ class Calls:
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def connect(cls, url: str, **options: Unpack[CallOptions]) -> AsyncGenerator[Calls]:
+    async def connect(cls, url: str, **options: Unpack[ConnectOptions]) -> AsyncGenerator[Calls]:
         """A connected caller; BusUnavailable when the server does not answer, BusRefused when it denies access."""
         redis, blocking = connect(url), connect(url, blocking=True)
         calls = cls(redis, blocking, **options)
@@ -102,19 +124,19 @@ class Calls:
         if self._is_closed:  # its connections would be opened again, and nobody would read the reply
             raise BusUnavailable("the client is closed")
         name, ttl_ms = self._name(correlation_id), _ttl_ms(timeout_s)
-        call = _Call(kind=kind, created_at=self._now())
+        call = _Call(kind, self._now(), asyncio.get_running_loop().create_future())
         message = encode_request(
             kind,
             payload,
             correlation_id=name,
-            source={"name": self._options["service"]},
+            source={"name": self._service},
             reply_to=self.reply_stream,
             ttl_ms=ttl_ms,
             trace=trace,
-            causality_chain=causality_chain,
+            causality_chain=causality_links(causality_chain),
             created_at=call.created_at,
         )
-        most = self._options["max_query_bytes" if kind == QUERY_KIND else "max_message_bytes"]
+        most = self._max_query_bytes if kind == QUERY_KIND else self._max_message_bytes
         if len(message) > most:
             raise InvalidMessage(
                 f"the message has {len(message)} bytes, and workers read {most} at most: send less"

@@ -18,7 +18,7 @@ from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, parse_url
+from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
@@ -195,47 +195,37 @@ def steady(kind: type[AbstractConnection]) -> type[AbstractConnection]:
 
 
 class Sentinels:
-    """Finds the master by asking Sentinels. `addresses` are (host, port), asked in turn."""
+    """Finds the master of an address by asking its Sentinels in turn."""
 
-    def __init__(self, addresses: Iterable[tuple[str, int]], service: str, options: Mapping[str, Any]) -> None:
-        self.service = service
-        self._addresses = list(addresses)
-        self._kind = steady(options.get("connection_class", Connection))
-        self._options = {name: value for name, value in options.items() if name != "connection_class"}
+    def __init__(self, address: BusAddress) -> None:
+        self.service = address.service
+        self._addresses = list(address.sentinels)
+        options: dict[str, Any] = dict(address.sentinel_options)
+        self._kind = steady(options.pop("connection_class", Connection))
+        timeouts = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), _SENTINEL_TIMEOUT_S)
+        self._options: dict[str, Any] = {**options, **timeouts}
 
     async def master(self) -> tuple[str, int]:
         """Host and port of the master; ConnectionError with every Sentinel's answer when none names one."""
         said: list[str] = []
-        for address in tuple(self._addresses):
-            where = f"{address[0]}:{address[1]}"
+        for host, port in tuple(self._addresses):
+            pool = ConnectionPool(
+                self._kind, host=host, port=port, retry=Retry(NoBackoff(), 0), protocol=2, **self._options
+            )
             try:
-                async with self._client(*address) as sentinel:
+                async with Redis.from_pool(pool) as sentinel:
                     asked: Any = sentinel.execute_command(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
                         "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service
                     )
                     found = cast("list[bytes] | None", await asked)
             except (RedisError, OSError) as error:
-                said.append(f"{where}: {error}")
+                said.append(f"{host}:{port}: {error}")
                 continue
             if found is not None:
-                self._addresses.sort(key=lambda one: one != address)  # the one that answers is asked first
+                self._addresses.sort(key=lambda one: one != (host, port))  # the one that answers is asked first
                 return found[0].decode(), int(found[1])
-            said.append(f"{where} knows no {self.service!r}")
+            said.append(f"{host}:{port} knows no {self.service!r}")
         raise ConnectionError(f"no Sentinel names a master: {'; '.join(said)}")
-
-    def _client(self, host: str, port: int) -> Redis:
-        client = Redis(
-            host=host,
-            port=port,
-            socket_timeout=_SENTINEL_TIMEOUT_S,
-            socket_connect_timeout=_SENTINEL_TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-            ssl=issubclass(self._kind, SSLConnection),
-            **self._options,
-        )
-        client.connection_pool.connection_class = self._kind
-        return client
 
 
 def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[AbstractConnection]:
@@ -261,15 +251,12 @@ def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[Abst
     return AtMaster
 
 
-_ADVICE: tuple[tuple[type[RedisError], str], ...] = (
-    (
-        OutOfMemoryError,
-        "the server's memory is full: raise its maxmemory, or find what fills it; an embedded bus says so "
-        "when its disk is short, too",
-    ),
-    (NoPermissionError, "give the user of this address the rights of `client` in deploy/redis/users.acl"),
-    (AuthenticationError, "check user and password of the address"),
-)
+_ADVICE: Mapping[type[RedisError], str] = {
+    OutOfMemoryError: "the server's memory is full: raise its maxmemory, or find what fills it; an embedded bus "
+    "says so when its disk is short, too",
+    NoPermissionError: "give the user of this address the rights of `client` in deploy/redis/users.acl",
+    AuthenticationError: "check user and password of the address",
+}
 
 
 @contextlib.contextmanager
@@ -284,7 +271,7 @@ def as_caller_errors(what: str) -> Generator[None]:
 def caller_error(error: Exception, what: str) -> BusUnavailable:
     if not is_refusal(error):
         return BusUnavailable(f"the bus is away: {error}")
-    advice = next((f" ({advice})" for kind, advice in _ADVICE if isinstance(error, kind)), "")
+    advice = next((f" ({advice})" for kind, advice in _ADVICE.items() if isinstance(error, kind)), "")
     if str(error).startswith("MISCONF"):
         advice = " (it cannot write to its disk, which may be full: make room there)"
     return BusRefused(f"the bus refuses {what}: {error}{advice}")
@@ -323,7 +310,7 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
         options["socket_timeout"] += _LONGEST_BLOCK_S
     kind: type[AbstractConnection] = options.pop("connection_class", Connection)
     if address.sentinels:
-        kind = at_master(kind, Sentinels(address.sentinels, address.service, address.sentinel_options))
+        kind = at_master(kind, Sentinels(address))
     pool = BlockingConnectionPool(
         connection_class=steady(kind), retry=Retry(NoBackoff(), 0), health_check_interval=0, protocol=2, **options
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
 
-from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.group_reader import Entry, GroupReader
 from orion_recall.errors import Overloaded
 from orion_recall.settings import Settings
 from orion_recall.tasks import sleep
@@ -27,18 +27,6 @@ _GRACE_S = 2.0
 _MOST_AHEAD = 64
 # So many answers to what was turned away may be on their way to the bus: it is read no faster than it takes them.
 _MOST_TURNING = 256
-
-
-class EntryReader(Protocol):
-    """Reads a stream as a member of a consumer group: a `GroupReader`, or a fake in tests."""
-
-    async def read(self, count: int) -> list[Entry]: ...
-    async def read_waiting(self, count: int) -> list[Entry]: ...
-    async def claim(self, count: int, min_idle_ms: int) -> list[Entry]: ...
-    async def take_over(self, count: int, min_idle_ms: int) -> list[Entry]: ...
-    async def begin(self, entry: Entry) -> None: ...
-    async def refresh(self, ids: frozenset[str]) -> None: ...
-    async def leave(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +85,7 @@ class ConsumerLoop:
 
     def __init__(
         self,
-        reader: EntryReader,
+        reader: GroupReader,
         handle: Callable[[Entry], Coroutine[Any, Any, None]],
         limits: ConsumerLimits,
         *,

@@ -6,8 +6,7 @@ They can be listed, put back on their stream, or left to be trimmed; only a lett
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -48,33 +47,31 @@ class DeadLetter:
         return not self.withheld and self.size is None
 
 
+_Rows = list[tuple[bytes, dict[bytes, bytes]]]
+
+
 class DeadLetters:
-    def __init__(self, redis: Redis, *, stream: str, dead_stream: str) -> None:
-        self._redis, self._stream, self._dead_stream = redis, stream, dead_stream
+    """The dead letters of a stream."""
+
+    def __init__(self, redis: Redis, stream: str) -> None:
+        self._redis, self._stream, self._dead_stream = redis, stream, f"{stream}:dead"
 
     async def latest(self, limit: int = 50) -> list[DeadLetter]:
-        rows = cast(
-            "list[tuple[bytes, dict[bytes, bytes]]]", await self._redis.xrevrange(self._dead_stream, count=limit)
-        )
+        rows = cast("_Rows", await self._redis.xrevrange(self._dead_stream, count=limit))
         return [_letter(*row) for row in rows]
 
     async def get(self, letter_id: str) -> DeadLetter | None:
-        async with aclosing(self._all()) as letters:
-            async for letter in letters:
+        """The letter of that id, or of the entry of that id.
+
+        All are read, in small parts: letters hold whole messages, and may be ten thousand.
+        """
+        first = "-"
+        while rows := cast("_Rows", await self._redis.xrange(self._dead_stream, min=first, count=_AT_ONCE)):
+            for letter in (_letter(*row) for row in rows):
                 if letter_id in (letter.id, letter.entry_id):
                     return letter
-        return None
-
-    async def _all(self) -> AsyncGenerator[DeadLetter]:
-        """Every letter, oldest first; read in small parts: letters hold whole messages, and may be ten thousand."""
-        first = "-"
-        while rows := cast(
-            "list[tuple[bytes, dict[bytes, bytes]]]",
-            await self._redis.xrange(self._dead_stream, min=first, count=_AT_ONCE),
-        ):
-            for row in rows:
-                yield _letter(*row)
             first = f"({rows[-1][0].decode()}"
+        return None
 
     async def requeue(self, letter: DeadLetter, *, key: Key | None = None) -> str | None:
         """Put the entry back at the end of its stream; its new id, or None when somebody else has put it back.
@@ -127,14 +124,17 @@ class DeadLetters:
 
 
 def _letter(letter_id: bytes, fields: Mapping[bytes, bytes]) -> DeadLetter:
+    def text(name: bytes) -> str:
+        return fields.get(name, b"").decode("utf-8", "replace")
+
     return DeadLetter(
         id=letter_id.decode(),
-        entry_id=fields.get(b"entry_id", b"").decode("utf-8", "replace"),
-        reason=fields.get(b"reason", b"").decode("utf-8", "replace"),
-        correlation_id=fields.get(b"correlation_id", b"").decode("utf-8", "replace"),
+        entry_id=text(b"entry_id"),
+        reason=text(b"reason"),
+        correlation_id=text(b"correlation_id"),
         withheld=fields.get(b"message_withheld") == b"1",
-        size=int(fields[b"message_bytes"]) if fields.get(b"message_bytes", b"").isdigit() else None,
-        sha256=fields.get(b"message_sha256", b"").decode("utf-8", "replace"),
+        size=int(size) if (size := text(b"message_bytes")).isdigit() else None,
+        sha256=text(b"message_sha256"),
         head=fields.get(b"message_head", b""),
         fields={key.removeprefix(_ORIGINAL): value for key, value in fields.items() if key.startswith(_ORIGINAL)},
     )

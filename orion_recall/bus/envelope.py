@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, NotRequired, TypedDict, Unpack, cast
 from uuid import NAMESPACE_URL, uuid5
 
 from orion_recall.bus.bounded import ON_LOOP_BYTES, TOO_DEEP, is_too_deep, json_object, sender_of, too_large
@@ -142,45 +142,32 @@ def _decode(entry: Entry, kind: str, max_bytes: int, sender_only: bool, now: flo
     )
 
 
-def encode(
-    kind: str,
-    payload: bytes,
-    *,
-    correlation_id: str,
-    source: Mapping[str, str],
-    trace: Mapping[str, Any] | None = None,
-    causality_chain: Iterable[Mapping[str, Any]] = (),
-    created_at: datetime | None = None,
-) -> bytes:
-    """An envelope with long names around a payload that is JSON already. The id is new; the time is now by default.
+class Head(TypedDict):
+    """The fields of an envelope. `created_at` (default: now) comes back in the causality chain of the reply."""
+
+    correlation_id: str
+    source: Mapping[str, str]
+    trace: NotRequired[Mapping[str, Any] | None]
+    causality_chain: NotRequired[Iterable[Any]]
+    created_at: NotRequired[datetime]
+
+
+def encode(kind: str, payload: bytes, **head: Unpack[Head]) -> bytes:
+    """An envelope with long names and a new id around a payload that is JSON already.
 
     Strict readers accept it: `trace` is an object and never null, and there are no further fields.
     """
-    head = _head(kind, correlation_id, source, trace, created_at, causality_chain)
     # The default escapes all but ASCII: a correlation id with a lone surrogate goes back exactly as it came.
-    return json.dumps(head).encode()[:-1] + b', "payload": ' + payload + b"}"
+    return json.dumps(_envelope(kind, head)).encode()[:-1] + b', "payload": ' + payload + b"}"
 
 
 def encode_request(
-    kind: str,
-    payload: Mapping[str, Any],
-    *,
-    correlation_id: str,
-    source: Mapping[str, str],
-    reply_to: str | None,
-    ttl_ms: int | None,
-    trace: Mapping[str, Any] | None = None,
-    causality_chain: Iterable[Any] = (),
-    created_at: datetime | None = None,
+    kind: str, payload: Mapping[str, Any], *, reply_to: str, ttl_ms: int | None, **head: Unpack[Head]
 ) -> bytes:
-    """A request's envelope that strict readers accept; InvalidMessage for what a worker could not read.
-
-    `created_at` (default: now) comes back in the reply's causality chain.
-    """
-    if trace is not None and not isinstance(trace, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+    """A request's envelope that strict readers accept; InvalidMessage for what a worker could not read."""
+    if not isinstance(trace := head.get("trace") or {}, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidMessage(f"trace: expected an object (got {trace!r:.60})")
-    head = _head(kind, correlation_id, source, dict(trace or {}), created_at, causality_chain)
-    message = head | {"ttl_ms": ttl_ms, "reply_to": reply_to, "payload": payload}
+    message = _envelope(kind, head) | {"ttl_ms": ttl_ms, "reply_to": reply_to, "payload": payload}
     if is_too_deep(message):
         raise InvalidMessage(TOO_DEEP)
     try:
@@ -189,26 +176,19 @@ def encode_request(
         raise InvalidMessage(f"the message cannot be written as JSON: {error}") from error
 
 
-def _head(
-    kind: str,
-    correlation_id: str,
-    source: Mapping[str, str],
-    trace: Mapping[str, Any] | None,
-    created_at: datetime | None,
-    causality_chain: Iterable[Any],
-) -> dict[str, Any]:
+def _envelope(kind: str, head: Head) -> dict[str, Any]:
     return {
         "schema": "orion.envelope",
         "schema_version": "2.0.0",
         "id": new_id(),
-        "correlation_id": correlation_id,
+        "correlation_id": head["correlation_id"],
         "kind": kind,
-        "source": source,
-        "created_at": (created_at or datetime.now(UTC)).isoformat(),
+        "source": head["source"],
+        "created_at": head.get("created_at", datetime.now(UTC)).isoformat(),
         "ttl_ms": None,
         "reply_to": None,
-        "trace": trace or {},
-        "causality_chain": list(causality_chain),
+        "trace": dict(head.get("trace") or {}),
+        "causality_chain": list(head.get("causality_chain", ())),
     }
 
 

@@ -9,10 +9,9 @@ from collections.abc import AsyncGenerator
 
 from redis.asyncio import Redis
 
-from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Committer
 from orion_recall.bus.connect import BUS_AWAY, connect, without_secrets
-from orion_recall.bus.group_reader import GroupReader
+from orion_recall.bus.group_reader import BusClock, GroupReader
 from orion_recall.bus.signing.callers import Callers
 from orion_recall.bus.signing.keys import KeyRing
 from orion_recall.errors import SettingsError

@@ -20,7 +20,7 @@ from typing import Any, cast
 from redis.exceptions import NoPermissionError
 from rich.text import Text
 
-from orion_recall.bus.clock import BusClock
+from orion_recall.bus.group_reader import BusClock
 from orion_recall.bus.signing.keys import read_ring
 from orion_recall.cli.addresses import DataFolder, find, open_bus, open_postgres
 from orion_recall.cli.output import show, visible
@@ -32,7 +32,7 @@ from orion_recall.external.mappings import QdrantMapping, SparqlMapping, load_ma
 from orion_recall.external.opening import collection_of, graph_client, timeline_of
 from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.external.sparql import MappedGraphSource
-from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, TokenIndex
+from orion_recall.interfaces import MemoryGraph, MemoryIndex
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.opening import check_models, open_embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -322,7 +322,8 @@ async def _stores(settings: Settings) -> list[Finding]:
         looks: list[tuple[str, str, Awaitable[Finding]]] = []
         if embedder is not None and settings.qdrant_url:
             index = index_of(settings, embedder, SparseEncoder(settings.keyword_weights))
-            looks.append(("its own index", "qdrant", _own(index, settings, "qdrant", ["vector", "lexical"])))
+            look = _own(index, settings, "qdrant", ["vector", "lexical"], index.without_tokens)
+            looks.append(("its own index", "qdrant", look))
         if settings.sparql_url:
             looks.append(("its own graph", "sparql", _own(graph_of(settings), settings, "sparql", ["rdf"])))
         if settings.timeline_table != OWN_VIEW:
@@ -344,17 +345,20 @@ async def _in_time(name: str, kind: str, look: Awaitable[Finding]) -> Finding:
         return Finding(store=name, kind=kind, problems=[f"no answer within {_TIMEOUT_S:.0f} s"])
 
 
-async def _own(part: MemoryIndex | MemoryGraph, settings: Settings, kind: str, sources: Sequence[str]) -> Finding:
-    without: str | None = None
+async def _own(
+    part: MemoryIndex | MemoryGraph,
+    settings: Settings,
+    kind: str,
+    sources: Sequence[str],
+    without_tokens: Callable[[], Awaitable[str | None]] | None = None,
+) -> Finding:
     try:
         mark = await identity_of(settings)
-        if isinstance(part, IdentifiedCopy) and mark is not None:
+        if mark is not None:
             part.expect(mark)
         await part.open()
-        if isinstance(part, IdentifiedCopy):
-            await part.check()
-        if isinstance(part, TokenIndex):
-            without = await part.without_tokens()
+        await part.check()
+        without = None if without_tokens is None else await without_tokens()
     finally:
         await part.close()
     whose = "of the record" if settings.dsn is not None else "whose it is was not asked, without Postgres"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from orion_recall.atomic_file import whole_file
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.engine import Engine
 from orion_recall.engines.lock import FolderLock, held_by
@@ -57,17 +58,12 @@ def read_addresses(data_dir: Path) -> Addresses | None:
 
 def write_addresses(data_dir: Path, addresses: Addresses) -> None:
     """In one step, readable by its owner only: a reader sees the old or the new note."""
-    path = data_dir / ADDRESSES_NAME
-    work = path.with_name(f".{ADDRESSES_NAME}.{os.getpid()}")
-    descriptor = os.open(work, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with whole_file(data_dir / ADDRESSES_NAME) as file:
+        os.fchmod(file.fileno(), 0o600)  # before anything is in it
         file.write(_FILE.dump_json(addresses, indent=2) + b"\n")
-    work.replace(path)
 
 
 _EVERY_S = 1.0
-
-
 _HINT = "or give another folder (--data, ORION_DATA_DIR), or set ORION_REDIS_URL and ORION_POSTGRES_DSN"
 
 
@@ -113,12 +109,19 @@ class EmbeddedEngines:
                 servers.append(PostgresServer(folder, schema=postgres_schema, least_bytes=least, workers=workers))
             engines = cls(folder, servers)
             try:
-                await engines._start_all()
+                starts = [engine.start() for engine in engines._engines.values()]
+                problems = [outcome for outcome in await asyncio.gather(*starts, return_exceptions=True) if outcome]
+                for problem in problems[1:]:
+                    logger.error("another engine failed too: %s", problem)
+                if problems:
+                    raise problems[0]
                 await engines._look_at_disks()  # one that was read-only at its end is so still
                 engines._publish()
                 yield engines
             finally:
-                await engines._stop_all()
+                (folder / ADDRESSES_NAME).unlink(missing_ok=True)  # first: nobody should find what is about to end
+                await cancel(*engines._watches)
+                await asyncio.gather(*(engine.stop() for engine in engines._engines.values()))
 
     @property
     def valkey(self) -> Engine:
@@ -181,14 +184,6 @@ class EmbeddedEngines:
         elif was_held:
             logger.warning("%s: there is room again on its disk, and it takes writes", server.name)
 
-    async def _start_all(self) -> None:
-        starts = [engine.start() for engine in self._engines.values()]
-        problems = [outcome for outcome in await asyncio.gather(*starts, return_exceptions=True) if outcome]
-        for problem in problems[1:]:
-            logger.error("another engine failed too: %s", problem)
-        if problems:
-            raise problems[0]
-
     def _publish(self) -> None:
         addresses = {name: engine.address for name, engine in self._engines.items()}
         note = Addresses(
@@ -198,11 +193,6 @@ class EmbeddedEngines:
             pids=self.pids,
         )
         write_addresses(self.data_dir, note)
-
-    async def _stop_all(self) -> None:
-        (self.data_dir / ADDRESSES_NAME).unlink(missing_ok=True)  # first: nobody should find what is about to end
-        await cancel(*self._watches)
-        await asyncio.gather(*(engine.stop() for engine in self._engines.values()))
 
 
 def _make_data_folder(folder: Path) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from orion_recall.engines.lock import FolderLock, holder
-from orion_recall.errors import EngineError
+from orion_recall.errors import EngineError, SettingsError
 from orion_recall.tasks import Backoff
 
 logger = logging.getLogger("orion_recall.engines")
@@ -53,16 +53,16 @@ def make_socket_folder(folder: Path, uid: int) -> None:
         )
 
 
-def remove_socket_folder(folder: Path) -> None:
+def remove_sockets(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
 
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
 _POLL_S = 0.02
-_LOG_LIMIT_BYTES = 8 * 1024 * 1024
-_TAIL_BYTES = 4096
-_TAIL_LINES = 12
+_LOG_LIMIT_BYTES, _TAIL_BYTES, _TAIL_LINES = 8 << 20, 4096, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +86,8 @@ class Child:
     """A running command. It must be started on a thread that lives as long as it: the event loop's."""
 
     def __init__(self, command: Command, process: Process, log_start: int) -> None:
-        self.command = command
-        self._process = process
-        self._log_start = log_start
+        self.command, self.pid = command, process.pid
+        self._process, self._log_start = process, log_start
 
     @classmethod
     async def start(cls, command: Command) -> Child:
@@ -115,10 +114,6 @@ class Child:
                 pass_fds=() if command.lock_fd is None else (command.lock_fd,),
             )
             return cls(command, process, began_at)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     @property
     def alive(self) -> bool:
@@ -211,13 +206,10 @@ def _last_lines(path: Path, start: int) -> list[str]:
         return []
 
 
-_LOCK_POLL_S = 0.05
+_LOCK_POLL_S, _WATCH_S = 0.05, 0.1
 _ORPHAN_PATIENCE_S = 20.0
-_START_TIMEOUT_S = 60.0
-_STOP_TIMEOUT_S = 30.0
-_WATCH_S = 0.1
+_START_TIMEOUT_S, _STOP_TIMEOUT_S, _STEADY_S = 60.0, 30.0, 30.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0
-_STEADY_S = 30.0
 
 
 class Server(Protocol):
@@ -245,20 +237,12 @@ class Engine:
     """A server that can be started and stopped any number of times at the same address with the same data."""
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        self._server, self.name, self.address = server, server.name, server.address
         self._transition = asyncio.Lock()  # a start, a stop and a restart never overlap
         self._lock: FolderLock | None = None
         self._child: Child | None = None
         self._wanted = False
         self._started_at = 0.0
-
-    @property
-    def name(self) -> str:
-        return self._server.name
-
-    @property
-    def address(self) -> str:
-        return self._server.address
 
     @property
     def pid(self) -> int | None:
@@ -301,7 +285,7 @@ class Engine:
                     if self.died:  # not stopped, nor started, while we waited
                         await self._launch()
                         on_restart()
-            except (EngineError, OSError) as error:  # the disk may be too full to note the restart
+            except (EngineError, SettingsError, OSError) as error:  # the disk may be too full to note the restart
                 logger.error("%s could not be restarted, or not noted: %s", self.name, error)  # noqa: TRY400
 
     async def _launch(self) -> None:
@@ -310,7 +294,7 @@ class Engine:
         # share its lock, so that no second server meets them.
         if self._lock is not None:
             self._lock.release()
-            self._lock = None
+        self._lock = None
         self._lock = await _claim(self._server)
         child: Child | None = None
         try:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from orion_recall.engines.disk_space import POSTGRES_SHARE, DiskSpace
-from orion_recall.engines.engine import Command, make_socket_folder, remove_socket_folder, run_to_end, socket_folder
+from orion_recall.engines.engine import Command, make_socket_folder, remove_sockets, run_to_end, socket_folder
 from orion_recall.engines.postgres_folder import (
     CACHE_DIR,
     CLUSTER,
@@ -38,10 +38,8 @@ from orion_recall.postgres.address import DEFAULT_SCHEMA
 from orion_recall.postgres.pool import Connection
 
 _PORT = 5432  # only the socket's file name; stated everywhere, or PGPORT of the environment would change it
-_PROBE_TIMEOUT_S = 5
-_INITDB_TIMEOUT_S = 120.0
-_MIB = 1 << 20
-_NEW_BYTES = 64 * _MIB
+_PROBE_TIMEOUT_S, _INITDB_TIMEOUT_S = 5, 120.0
+_NEW_MIB = 64
 _BUILTIN_LOCALES_SINCE = 17
 
 # One worker holds 16 at most; the rest is for commands, analysts and a second worker that somebody starts.
@@ -118,14 +116,18 @@ class PostgresServer:
     async def prepare(self, lock_fd: int) -> Command:
         self._check_folder()
         make_socket_folder(self._sockets, self._owner)
-        binaries = await asyncio.to_thread(self._find_binaries)
+        version = self._cluster / "PG_VERSION"
+        major = int(version.read_text(encoding="ascii")) if version.exists() else None
+        binaries = await asyncio.to_thread(find_binaries, major)
+        if self._uid is not None:
+            binaries = await asyncio.to_thread(runnable_by, binaries, self._uid, self._uid, self._cache_dir)
         await asyncio.to_thread(self._clear_leftovers)
         check_not_gone(self._data_dir, self._cluster)
         if not self._cluster.exists():
-            if (free := self.space.free_bytes) < _NEW_BYTES:
+            if (free_mib := self.space.free_bytes >> 20) < _NEW_MIB:
                 raise EngineError(
-                    f"the disk under {self.folder} is full: {free // _MIB} MiB are free, and a new database needs "
-                    f"{_NEW_BYTES // _MIB} MiB: make room, or give another folder (--data, ORION_DATA_DIR)"
+                    f"the disk under {self.folder} is full: {free_mib} MiB are free, and a new database needs "
+                    f"{_NEW_MIB} MiB: make room, or give another folder (--data, ORION_DATA_DIR)"
                 )
             await self._make_cluster(binaries, lock_fd)
         note_made(self._data_dir, self._cluster)
@@ -160,9 +162,7 @@ class PostgresServer:
             await session.close()
 
     def tidy(self) -> None:
-        for name in (f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock"):
-            (self._sockets / name).unlink(missing_ok=True)
-        remove_socket_folder(self._sockets)
+        remove_sockets(self._sockets, f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock")
 
     def _command(self, argv: list[str], stop_signal: signal.Signals, lock_fd: int) -> Command:
         return Command(
@@ -173,11 +173,6 @@ class PostgresServer:
             uid=self._uid,
             lock_fd=lock_fd,
         )
-
-    def _find_binaries(self) -> PostgresBinaries:
-        version = self._cluster / "PG_VERSION"
-        binaries = find_binaries(int(version.read_text(encoding="ascii")) if version.exists() else None)
-        return binaries if self._uid is None else runnable_by(binaries, self._uid, self._uid, self._cache_dir)
 
     def _check_folder(self) -> None:
         """As root: hands the folder to the unprivileged user, who must be able to come to it."""

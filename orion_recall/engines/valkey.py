@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from orion_recall.engines.disk_space import BUS_SHARE, DiskSpace
-from orion_recall.engines.engine import Command, make_socket_folder, remove_socket_folder, socket_folder
+from orion_recall.engines.engine import Command, make_socket_folder, remove_sockets, socket_folder
 from orion_recall.errors import EngineError, install_hint
 
 _PROBE_TIMEOUT_S = 2.0
@@ -104,5 +104,4 @@ class ValkeyServer:
                 writer.close()
 
     def tidy(self) -> None:
-        self._socket.unlink(missing_ok=True)
-        remove_socket_folder(self._sockets)
+        remove_sockets(self._sockets, self._socket.name)

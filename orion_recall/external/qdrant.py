@@ -18,8 +18,7 @@ from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TEXT, cited_id,
 from orion_recall.sources.vector_lexical import vector_of
 from orion_recall.text.normal import storable, text_hash
 from orion_recall.text.small_talk import is_chatter
-from orion_recall.time_values import in_calendar
-from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
+from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName, in_calendar
 
 if TYPE_CHECKING:
     from qdrant_client.http import models as qm

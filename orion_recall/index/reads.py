@@ -37,8 +37,7 @@ from orion_recall.models.sparse import SparseEncoder, SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.scoring.intervals import tells_of
 from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.time_values import TimedKey
-from orion_recall.values import MemoryView, Scope
+from orion_recall.values import MemoryView, Scope, TimedKey
 
 # A page of versions takes an embedded engine some milliseconds: recalls go in between.
 _PAGE, _PAGE_VERSIONS = 1000, 500

@@ -11,9 +11,8 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import LiteralString, cast
+from typing import LiteralString, NamedTuple, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
@@ -71,8 +70,7 @@ GRANT SELECT ON orion_migrations TO {WORKER_ROLE};
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class Migration(NamedTuple):
     """One SQL file of the schema."""
 
     name: str
@@ -183,7 +181,16 @@ class _Schema:
             )
 
     async def _apply(self, migration: Migration, wanted: Sequence[Migration]) -> bool:
-        async with self._advised(f"apply {migration.name}"), self._alone():
+        async with self._advised(f"apply {migration.name}"), self._connection.transaction():
+            # Held to the end of the transaction, which also works behind a transaction pooler.
+            if await self._connection.fetchval(_EXISTS, self._name):
+                # Only the schema's owner can take it: a number could be held by every login of the database.
+                await self._connection.execute(
+                    f"LOCK TABLE {self._quoted}.orion_migrations IN SHARE ROW EXCLUSIVE MODE"
+                )
+            else:
+                await self._connection.execute(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
+            await self._connection.execute(f"SET LOCAL search_path TO {self._quoted}")
             applied = await self._applied()
             self._check(wanted, applied)
             if migration.name in applied:
@@ -198,20 +205,6 @@ class _Schema:
             await self._connection.execute(migration.sql)
             await self._connection.execute(_INSERT, migration.name, migration.sha256)
         return True
-
-    @asynccontextmanager
-    async def _alone(self) -> AsyncGenerator[None]:
-        async with self._connection.transaction():
-            # Held to the end of the transaction, which also works behind a transaction pooler.
-            if await self._connection.fetchval(_EXISTS, self._name):
-                # Only the schema's owner can take it: a number could be held by every login of the database.
-                await self._connection.execute(
-                    f"LOCK TABLE {self._quoted}.orion_migrations IN SHARE ROW EXCLUSIVE MODE"
-                )
-            else:
-                await self._connection.execute(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})")
-            await self._connection.execute(f"SET LOCAL search_path TO {self._quoted}")
-            yield
 
     @asynccontextmanager
     async def _advised(self, what: str) -> AsyncGenerator[None]:

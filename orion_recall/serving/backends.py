@@ -24,7 +24,7 @@ from orion_recall.graph.stores.sparql_client import SparqlClient
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
-from orion_recall.interfaces import IdentifiedCopy, MemoryGraph, MemoryIndex, Projection, Source, Unavailable
+from orion_recall.interfaces import MemoryGraph, MemoryIndex, Projection, Source, Unavailable
 from orion_recall.memory.record.record import database_identity_at
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder, open_reranker
@@ -189,7 +189,7 @@ def graph_of(settings: Settings) -> MemoryGraph:
 
 
 async def _usable(part: P, mark: str | None, broken: dict[str, str], stack: contextlib.AsyncExitStack) -> P | None:
-    if mark is not None and isinstance(part, IdentifiedCopy):
+    if mark is not None:
         part.expect(mark)
     try:
         await part.open()

@@ -193,8 +193,6 @@ class BackgroundWork:
         now, streams = self._bus.clock.now, self._dead_streams
         return [
             *(part.run() for part in parts),
-            Retention(pool, decisions).run(),
-            keep_requests(pool, answers),
             *([] if days is None else [keep_dead_letters(self._bus.redis, streams, days, now)]),
             self._wake_projectors(),
             self.profile_texts.run(pool),

@@ -24,7 +24,7 @@ from orion_recall.graph.tenant_graph import TenantGraph, identities, neighbourho
 from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, read_window, reading_rows, shown
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
-from orion_recall.interfaces import EntityFinder, EntityLikeness, GraphStore, NameIndex, OwnGraph
+from orion_recall.interfaces import EntityFinder, EntityLikeness, GraphStore, MemoryIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
 from orion_recall.scoring.intervals import told_ranges, told_share
 from orion_recall.sources.hits import whole
@@ -36,7 +36,7 @@ from orion_recall.values import Chain, Hit, Question, Scope, SearchRequest, Sour
 class NamesByMeaning:
     """Compares one embedding of the text with the vectors of names in the index."""
 
-    def __init__(self, index: NameIndex, embedder: Embedder) -> None:
+    def __init__(self, index: MemoryIndex, embedder: Embedder) -> None:
         self._index, self._embedder = index, embedder
 
     async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:

@@ -7,7 +7,7 @@ from itertools import islice
 
 from orion_recall.contracts.memory import MAX_TEXT_CHARS
 from orion_recall.errors import PartialSourceError
-from orion_recall.interfaces import OwnGraph, VectorIndex
+from orion_recall.interfaces import Copy
 from orion_recall.text.normal import number_of, storable
 from orion_recall.values import Hit
 
@@ -35,7 +35,7 @@ def tags_of(values: Iterable[object]) -> tuple[str, ...]:
     return tuple(islice(tags, MOST_TAGS))
 
 
-def whole(hits: Sequence[Hit], copy: VectorIndex | OwnGraph) -> Sequence[Hit]:
+def whole(hits: Sequence[Hit], copy: Copy) -> Sequence[Hit]:
     """The hits. PartialSourceError with them where the copy that they are from is damaged, or behind."""
     if copy.damage is not None:
         raise PartialSourceError(f"the {copy.kind} is damaged: {copy.damage}", hits)

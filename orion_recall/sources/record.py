@@ -15,8 +15,7 @@ from orion_recall.errors import ScopeNotKept
 from orion_recall.postgres.pool import HeldConnections, Row
 from orion_recall.text.normal import content_words, memory_key
 from orion_recall.text.small_talk import is_chatter
-from orion_recall.time_values import in_calendar
-from orion_recall.values import Hit, JsonValue, MemoryView, Scope, SearchRequest, SourceName, ToldTime
+from orion_recall.values import Hit, JsonValue, MemoryView, Scope, SearchRequest, SourceName, ToldTime, in_calendar
 
 _USES: LiteralString = """
 SELECT wanted.id, coalesce(a.count, 0) AS accesses,

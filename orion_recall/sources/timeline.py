@@ -24,8 +24,7 @@ from orion_recall.setting_values import TIMELINE_ROLES
 from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT, cited_id, mapped_key, tags_of
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.text.small_talk import is_chatter
-from orion_recall.time_values import in_calendar
-from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
+from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName, in_calendar
 
 log = logging.getLogger("orion_recall.sources")
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from orion_recall.errors import SourceError
 from orion_recall.index.metadata import NO_TOKENS
-from orion_recall.interfaces import LexicalIndex, PassageIndex, TokenIndex, VectorIndex
+from orion_recall.interfaces import MemoryIndex, TextIndex
 from orion_recall.models.batching import Vector
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder, SparseTerms, union
@@ -48,7 +48,7 @@ class VectorSource:
 
     name: SourceName = "vector"
 
-    def __init__(self, index: VectorIndex, embedder: Embedder) -> None:
+    def __init__(self, index: TextIndex, embedder: Embedder) -> None:
         self._index, self._embedder = index, embedder
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
@@ -62,7 +62,7 @@ class LexicalSource:
 
     name: SourceName = "lexical"
 
-    def __init__(self, index: LexicalIndex, sparse: SparseEncoder) -> None:
+    def __init__(self, index: TextIndex, sparse: SparseEncoder) -> None:
         self._index, self._sparse = index, sparse
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
@@ -109,7 +109,7 @@ def _certain(hits: Sequence[tuple[int, float]], asked: int) -> Sequence[tuple[in
 class LateInteraction:
     """Late interaction: the cosine of each question word and its nearest memory word, summed over the question."""
 
-    def __init__(self, index: TokenIndex, embedder: Embedder) -> None:
+    def __init__(self, index: MemoryIndex, embedder: Embedder) -> None:
         self._index = index
         self._embedder = embedder if isinstance(embedder, TokenVectors) else None
 
@@ -134,7 +134,7 @@ class LateInteraction:
 class NearestPassages:
     """The passages of long memories that are nearest in meaning to a question."""
 
-    def __init__(self, index: PassageIndex, embedder: Embedder) -> None:
+    def __init__(self, index: MemoryIndex, embedder: Embedder) -> None:
         self._index, self._embedder = index, embedder
 
     async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:

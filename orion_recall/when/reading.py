@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
-from orion_recall.time_values import TimeKind, TimeOf
+from orion_recall.values import TimeKind, TimeOf
 from orion_recall.when import vocabulary as vocab
 from orion_recall.when.calendar import Span
 

@@ -6,8 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from orion_recall.time_values import TimeKind
-from orion_recall.values import NO_TIME, Interval, QuestionTime
+from orion_recall.values import NO_TIME, Interval, QuestionTime, TimeKind
 from orion_recall.when.calendar import DAY, day_of
 from orion_recall.when.phrases import period
 from orion_recall.when.reading import Period, Reading, asks_for_plans, coming_in, looks_ahead, reading, time_of

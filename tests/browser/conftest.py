@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from real_browser import CHROMIUM, library
 
-from orion_recall.sync_client import SyncRecallClient
+from orion_recall.client import SyncRecallClient
 from tests.acceptance.program import Program
 from tests.acceptance.program import Running as RunningProgram
 

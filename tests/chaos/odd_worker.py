@@ -14,7 +14,7 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
-from orion_recall.bus import clock, envelope
+from orion_recall.bus import envelope, group_reader
 from orion_recall.cli import main as program
 from orion_recall.recall.report import decision
 from orion_recall.serving import several_workers
@@ -47,7 +47,7 @@ def set_clock(ahead_s: float) -> None:
     time.time_ns = lambda: wall_ns() + int(ahead_s * 1e9)
     for module in (envelope, decision):
         setattr(module, "datetime", Wrong)  # noqa: B010  its type is a class
-    cast("Any", clock.BusClock.__init__).__kwdefaults__["wall"] = time.time
+    cast("Any", group_reader.BusClock.__init__).__kwdefaults__["wall"] = time.time
 
 
 def watch_loop(file: Path) -> None:

@@ -355,7 +355,7 @@ async def test_of_a_message_that_is_too_large_to_keep_the_letter_has_its_head(in
         b"message_sha256": b"0f" * 32,
         b"message_head": b"the first bytes",
     }
-    letters = DeadLetters(intake.redis, stream=intake.stream, dead_stream=intake.dead)
+    letters = DeadLetters(intake.redis, intake.stream)
     letter = await letters.get(letter_id)
     assert letter is not None
     assert (letter.size, letter.head, letter.fields) == (60_000_000, b"the first bytes", {})

@@ -17,7 +17,7 @@ from orion_recall.errors import BusRefused
 
 @pytest.fixture
 def letters(bus: Redis, prefix: str) -> DeadLetters:
-    return DeadLetters(bus, stream=f"{prefix}recall.query.v1", dead_stream=f"{prefix}recall.query.v1:dead")
+    return DeadLetters(bus, f"{prefix}recall.query.v1")
 
 
 async def bury(redis: Redis, prefix: str, number: int) -> str:
@@ -95,7 +95,7 @@ def test_whether_a_letter_would_die_again_is_known_before(envelope: str, said: s
 async def test_a_message_that_was_invalid_for_a_while_is_answered_when_it_is_put_back(executor: Executor) -> None:
     buried = await executor.ended(await executor.add({"envelope": "{", "data": json.dumps({"spare": True})}))
     assert buried.decision["outcome"] == "invalid"
-    letters = DeadLetters(executor.redis, stream=executor.queries, dead_stream=executor.dead)
+    letters = DeadLetters(executor.redis, executor.queries)
     letter = await letters.get(buried.decision["entry_id"])
     assert letter is not None
     again = await executor.ended(await letters.requeue(letter) or "")

@@ -329,7 +329,8 @@ async def test_a_folder_without_a_worker_is_opened_and_its_open_decisions_are_ke
     async with EmbeddedEngines.start(data_dir) as engines, connect(engines.redis_url) as redis:
         await redis.xadd(name, {"envelope": json.dumps(envelope)})
         await redis.xadd(
-            settings.store_dead_stream, {"reason": "bad", "field:envelope": f'{{"x": "{canary.id}", "'}
+            f"{settings.intake_streams['stores']}:dead",
+            {"reason": "bad", "field:envelope": f'{{"x": "{canary.id}", "'},
         )
     report = await forget(capsys, "--id", canary.id, "--yes")
     assert report["unfinished"] == []

@@ -126,18 +126,6 @@ async def test_of_an_entry_with_very_many_fields_the_first_are_read(
     assert set(read) == {(1000, 99_001)}
 
 
-async def test_what_is_published_too_large_is_answered_to_its_sender(executor: Executor) -> None:
-    message = json.dumps(executor.message(QUESTION | {"more": "x" * 300_000}, correlation_id="c-1")).encode()
-    assert await command(executor.redis, "PUBLISH", executor.queries, message)
-
-    async def answered() -> bool:
-        return bool(await executor.replies(executor.reply_to))
-
-    await until(answered, "a reply")
-    (reply,) = await executor.replies(executor.reply_to)
-    assert (reply["correlation_id"], reply["payload"]["error"]["type"]) == ("c-1", "invalid")
-
-
 async def test_when_the_bus_is_full_callers_are_refused_and_the_worker_answers_and_says_so(
     tmp_path: Path, tokens: TokenCounter, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -150,7 +150,7 @@ async def test_an_expired_message_changes_nothing(
 ) -> None:
     await stored(client, service, tenant, memory("m-1", "The kettle is blue."))
     message = executor.message({"tenant": tenant, "ids": ["m-1"]}, kind="memory.delete.v1", ttl_ms=0)
-    await executor.add({"envelope": json.dumps(message)}, stream=service.settings.delete_stream)
+    await executor.add({"envelope": json.dumps(message)}, stream=service.settings.intake_streams["deletes"])
 
     async def answered() -> bool:
         return bool(await executor.replies(executor.reply_to))

@@ -36,6 +36,7 @@ class SharedCopy:
     kind, shared, copy = "index", True, COPY
     damage: str | None = None
     stalled: str | None = None
+    database_identity = "here"
 
     def __init__(self, worker: str, server: Server) -> None:
         self.worker, self.server, self.position = worker, server, 0
@@ -45,6 +46,9 @@ class SharedCopy:
             raise TransientSourceError("away")
         self.position = self.server.position
 
+    def expect(self, identity: str) -> None: ...
+    async def check(self) -> None: ...
+    async def adopt(self) -> None: ...
     async def close(self) -> None: ...
 
     async def apply(self, changes: Sequence[Change]) -> None:

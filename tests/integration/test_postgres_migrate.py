@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -54,7 +53,7 @@ async def test_a_schema_of_a_later_version_is_refused(empty_database: str) -> No
 
 
 async def test_a_schema_from_before_0_1_is_refused_with_the_way_out(empty_database: str) -> None:
-    await migrate(empty_database, [replace(FIRST, name="memory/0001_memories.sql")])
+    await migrate(empty_database, [FIRST._replace(name="memory/0001_memories.sql")])
     with pytest.raises(RecordError, match=r"before 0.1.0. Export the memories .* new database.* and import them"):
         await migrate(empty_database)
 
@@ -62,7 +61,7 @@ async def test_a_schema_from_before_0_1_is_refused_with_the_way_out(empty_databa
 async def test_an_applied_file_that_was_changed_is_refused_with_advice(empty_database: str) -> None:
     await migrate(empty_database, [FIRST])
     with pytest.raises(RecordError, match="put the change into a new one"):
-        await migrate(empty_database, [replace(FIRST, sha256="changed"), SECOND])
+        await migrate(empty_database, [FIRST._replace(sha256="changed"), SECOND])
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ async def test_a_letter_without_its_message_says_so_and_is_not_put_back(
 ) -> None:
     settings = quick_settings(bus_alone.redis_url, query_text="none")
     executor = Executor(bus, settings.prefix)
-    letters = DeadLetters(bus, stream=settings.query_stream, dead_stream=settings.dead_stream)
+    letters = DeadLetters(bus, settings.query_stream)
     async with serving(settings, opened_with(OneMemory(), tokens)):
         await executor.ended(await executor.ask({"fragment": 7}))
     (letter,) = await letters.latest()

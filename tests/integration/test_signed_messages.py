@@ -17,11 +17,10 @@ from serving import OneMemory, opened_with, quick_settings, serving
 from orion_recall.bus.connect import connect
 from orion_recall.bus.dead_letters import DeadLetters
 from orion_recall.bus.signing.keys import Caller, Key, Right, sign, written_caller, written_key
-from orion_recall.client import RecallClient
+from orion_recall.client import RecallClient, SyncRecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.settings import Settings
-from orion_recall.sync_client import SyncRecallClient
 from tests.stand_ins.signed import sign_within, unsigned_line
 
 pytestmark = pytest.mark.slow
@@ -174,7 +173,7 @@ async def test_a_store_that_was_signed_too_long_ago_is_kept_and_put_back_under_t
     message = json.dumps(executor.message({"memories": [{"id": "m-9", "text": "Hail."}]}, kind="memory.store.v1"))
     old = sign(keys.keys["ana"], message.encode(), stream=stream, time=time.time() - 4000)
     await executor.add({"envelope": message, "signature": old}, stream=stream)
-    dead = DeadLetters(executor.redis, stream=stream, dead_stream=f"{stream}:dead")
+    dead = DeadLetters(executor.redis, stream)
 
     async def set_aside() -> bool:
         return bool(await dead.latest())

@@ -29,7 +29,7 @@ async def test_a_recall_is_sent_as_spans_and_metrics_when_an_endpoint_is_set(
         async with serving(settings, opened_with(OneMemory(), tokens)):
             await executor.ended(await executor.ask(QUESTION))
             store = executor.message({"memories": [{"id": "m-1", "text": "It rained."}]}, kind="memory.store.v1")
-            await executor.add({"envelope": json.dumps(store)}, stream=settings.store_stream)
+            await executor.add({"envelope": json.dumps(store)}, stream=settings.intake_streams["stores"])
 
             async def both_answered() -> bool:
                 return len(await executor.replies(executor.reply_to)) == 2

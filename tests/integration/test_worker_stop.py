@@ -77,7 +77,7 @@ async def test_a_stopped_worker_answers_what_it_holds_and_leaves_the_group(
         await scene.in_flight(3)
         service.stop()
         # The memories' side has nothing in flight and ends first; that does not cut the queries short.
-        stores = scene.settings.store_stream
+        stores = scene.settings.intake_streams["stores"]
 
         async def stores_left() -> bool:
             return await scene.consumers(stores) == set()

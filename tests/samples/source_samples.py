@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.interfaces import LexicalIndex, VectorIndex
+from orion_recall.interfaces import TextIndex
 from orion_recall.memory.record.compose import compose
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
@@ -146,14 +146,14 @@ THEIRS = memory(
 ALL = (*OURS, THEIRS)
 
 
-async def dense(index: VectorIndex, text: str, scope: Scope | None = None, **fields: Any) -> list[str]:
+async def dense(index: TextIndex, text: str, scope: Scope | None = None, **fields: Any) -> list[str]:
     """The ids of what the vector arm finds."""
     arm = VectorSource(index, HashingEmbedder())
     return names(await arm.search(request(text, scope=scope, min_score=-1.0, **fields)), ALL)
 
 
 async def lexical(
-    index: LexicalIndex, text: str, scope: Scope | None = None, *, memories: Iterable[Memory] = (), **fields: Any
+    index: TextIndex, text: str, scope: Scope | None = None, *, memories: Iterable[Memory] = (), **fields: Any
 ) -> list[str]:
     """The ids of what the lexical arm finds; `memories` are those that are not among the samples."""
     arm = LexicalSource(index, SparseEncoder())

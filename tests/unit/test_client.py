@@ -44,15 +44,7 @@ class Bus:
 
 def client_of(bus: Bus, max_message_bytes: int = 8192) -> RecallClient:
     redis = cast(Any, bus)
-    calls = Calls(
-        *(redis, redis),
-        prefix="",
-        replies="replies",
-        service="test",
-        max_message_bytes=max_message_bytes,
-        max_query_bytes=262_144,
-    )
-    return RecallClient(calls)
+    return RecallClient(Calls(redis, redis, service="test", max_message_bytes=max_message_bytes))
 
 
 async def envelope_of(call: Callable[[RecallClient], Awaitable[object]]) -> Mapping[str, Any]:

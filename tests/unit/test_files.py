@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from pathlib import Path
 
 import pytest
@@ -128,17 +126,3 @@ def test_the_example_shows_the_default_of_every_key_that_has_one():
     required = {path[0] for path, field in profile_fields().items() if field.is_required()}
     plain = Profile.model_validate({key: getattr(example, key) for key in required})
     assert diff_profiles(example, plain) == []
-
-
-def test_the_example_explains_half_lives_of_a_month_of_days_and_of_hours():
-    told = re.findall(
-        r"^# +(\S+ \S+) +(\d+) (days|hours) +(\d+) +([0-9.]+)$",
-        (PROFILES / "example.yaml").read_text("utf-8"),
-        re.M,
-    )
-    assert [(use, rate) for use, *_, rate in told] == [
-        ("long projects", "0.001"), ("daily context", "0.01"), ("live talk", "0.1"),
-    ]  # fmt: skip
-    for _, count, unit, hours, rate in told:
-        assert int(count) * (24 if unit == "days" else 1) == int(hours)
-        assert math.log(2) / float(rate) == pytest.approx(int(hours), rel=0.05)

@@ -16,10 +16,10 @@ PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
 ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors foreground tasks time_values values telemetry text when atomic_file",
+        "errors foreground tasks values telemetry text when atomic_file",
         "contracts profile scoring settings setting_values shipped postgres",
         "bus models engines interfaces",
-        "client sync_client index graph",
+        "client index graph",
         "sources memory decisions",
         "external recall",
         "serving evaluation sample prompt schemas",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
-import asyncpg  # pyright: ignore[reportMissingTypeStubs]  # pyright: ignore[reportMissingTypeStubs]
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 import pytest
 
 from orion_recall.errors import QueryNotTaken, RecordError, SettingsError, SourceError
@@ -37,62 +36,20 @@ def test_a_schema_that_would_need_quotes_is_refused(name: str) -> None:
         Settings.read(postgres_schema=name)
 
 
-class Server:
-    """Answers when as many searches wait as it has connections, and lets go when all of these say goodbye."""
+class Refusing:
+    """A connection whose server refuses what is sent."""
 
-    def __init__(self, connections: int) -> None:
-        self.searches, self.goodbyes = asyncio.Barrier(connections), connections
-        self.closed = 0
-
-    async def open(
-        self, dsn: str, *, name: str, statement_timeout_ms: int, for_external_tables: bool
-    ) -> Connection:
-        return Connection(self)
-
-
-class Connection:
-    """One connection to it."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
     async def fetch(self, statement: str, *values: object) -> list[object]:
-        await self._server.searches.wait()
-        return []
+        raise self.error
 
     def is_closed(self) -> bool:
         return False
 
     def terminate(self) -> None:
         raise AssertionError("it is whole")
-
-    async def close(self) -> None:
-        self._server.goodbyes -= 1
-        for _ in range(1000):
-            if self._server.goodbyes == 0:
-                self._server.closed += 1
-                return
-            await asyncio.sleep(0)
-
-
-async def test_what_is_held_is_closed_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = Server(4)
-    monkeypatch.setattr(pool, "open_connection", server.open)
-    held = HeldConnections("postgresql://nowhere/x", name="test", most=4)
-    await asyncio.gather(*(held.fetch("searching", "SELECT 1", []) for _ in range(4)))
-    await held.close()
-    assert server.closed == 4
-
-
-class Refusing(Connection):
-    """One whose server refuses what is sent."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(Server(1))
-        self.error = error
-
-    async def fetch(self, statement: str, *values: object) -> list[object]:
-        raise self.error
 
 
 @pytest.mark.parametrize(
@@ -106,7 +63,7 @@ class Refusing(Connection):
 async def test_a_value_that_is_refused_is_the_querys_fault_and_nothing_else_is(
     monkeypatch: pytest.MonkeyPatch, refusal: Exception, *, is_the_querys_fault: bool
 ) -> None:
-    async def opened(*_: object, **__: object) -> Connection:
+    async def opened(*_: object, **__: object) -> Refusing:
         return Refusing(refusal)
 
     monkeypatch.setattr(pool, "open_connection", opened)

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from jinja2 import Environment
 
 from orion_recall.contracts import BundleStats, MemoryBundleV1
-from orion_recall.errors import SourceError
-from orion_recall.interfaces import Unavailable, in_scope
+from orion_recall.interfaces import in_scope
 from orion_recall.prompt import NOTHING_FOUND, add_filter, memory_context
 from orion_recall.values import MemoryView, Scope
-from tests.samples.source_samples import NOW, request
+from tests.samples.source_samples import NOW
 
 SPECIFIED = '{{ memory_bundle.rendered | default("No additional memory context provided.") }}'
 DOCUMENTED = '{{ memory_bundle.rendered | default("No additional memory context provided.", true) }}'
@@ -58,28 +57,16 @@ SAID = MemoryView(
 )  # fmt: skip
 
 PARTS: list[tuple[dict[str, Any], bool]] = [
-    ({}, True),
-    ({"session_id": "s"}, True),
-    ({"session_id": "other"}, False),
-    ({"user_id": "u"}, True),
-    ({"user_id": "other"}, False),
-    ({"agent_id": "a"}, True),
-    ({"agent_id": "other"}, False),
-    ({"run_id": "r"}, True),
-    ({"run_id": "other"}, False),
-    ({"kinds": ("plan", "task")}, True),
-    ({"kinds": ("task",)}, False),
-    ({"tags": ("boat", "crane")}, True),
-    ({"tags": ("boat",)}, False),
-    ({"since": NOW}, True),
-    ({"since": NOW + 1}, False),
-    ({"until": NOW + 1}, True),
-    ({"until": NOW}, False),
-    ({"as_of": NOW}, True),
-    ({"as_of": NOW - 1}, False),
-    ({"since": NOW - 1, "until": NOW + 1}, True),
+    ({}, True), ({"session_id": "s"}, True), ({"session_id": "other"}, False),
+    ({"user_id": "u"}, True), ({"user_id": "other"}, False),
+    ({"agent_id": "a"}, True), ({"agent_id": "other"}, False),
+    ({"run_id": "r"}, True), ({"run_id": "other"}, False),
+    ({"kinds": ("plan", "task")}, True), ({"kinds": ("task",)}, False),
+    ({"tags": ("boat", "crane")}, True), ({"tags": ("boat",)}, False),
+    ({"since": NOW}, True), ({"since": NOW + 1}, False), ({"until": NOW + 1}, True), ({"until": NOW}, False),
+    ({"as_of": NOW}, True), ({"as_of": NOW - 1}, False), ({"since": NOW - 1, "until": NOW + 1}, True),
     ({"session_id": "s", "kinds": ("task",)}, False),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("parts", "seen"), PARTS, ids=str)
@@ -95,10 +82,3 @@ def test_narrowing_a_scope_never_shows_more(chosen: list[tuple[dict[str, Any], b
             was_seen = in_scope(SAID, Scope(tenant="acme", **merged))
             merged |= parts
             assert was_seen or not in_scope(SAID, Scope(tenant="acme", **merged))
-
-
-async def test_what_stands_in_for_a_source_says_why_it_is_not_there():
-    absent = Unavailable("rdf", "the graph is broken: delete it")
-    assert absent.name == "rdf"
-    with pytest.raises(SourceError, match="the graph is broken: delete it"):
-        await absent.search(request("crane"))

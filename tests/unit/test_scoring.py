@@ -24,8 +24,7 @@ from orion_recall.scoring.intervals import (
     told_share,
 )
 from orion_recall.scoring.parts import PARTS, part_columns
-from orion_recall.time_values import TimeOf
-from orion_recall.values import Interval, MemoryView, QuestionTime, SourceName, ToldTime
+from orion_recall.values import Interval, MemoryView, QuestionTime, SourceName, TimeOf, ToldTime
 from tests.samples.recall_fakes import NOW, key, profile, view
 
 FOUNDING = {"fusion": 0.0, "similarity": 0.6, "overlap": 0.2, "recency": 0.15, "evidence": 0.05}

@@ -78,14 +78,9 @@ def test_secrets_do_not_show(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_prefix_stands_before_every_name():
     settings = Settings.read(prefix="{mesh}:")
-    names = [
-        settings.query_stream, settings.reply_stream, settings.decision_stream, settings.store_stream,
-        settings.dead_stream, settings.store_dead_stream,
-    ]  # fmt: skip
-    assert names == [
-        "{mesh}:recall.query.v1", "{mesh}:recall.reply.v1", "{mesh}:recall.decision.v1", "{mesh}:memory.store.v1",
-        "{mesh}:recall.query.v1:dead", "{mesh}:memory.store.v1:dead",
-    ]  # fmt: skip
+    assert (settings.query_stream, settings.reply_stream) == ("{mesh}:recall.query.v1", "{mesh}:recall.reply.v1")
+    assert settings.decision_stream == "{mesh}:recall.decision.v1"
+    assert settings.intake_streams["stores"] == "{mesh}:memory.store.v1"
 
 
 @pytest.mark.parametrize("name", ["ORION_SPARQL_URL", "ORION_SPARQL_UPDATE_URL"])

@@ -10,7 +10,7 @@ import pytest
 
 from orion_recall.errors import SourceError
 from orion_recall.foreground import Foreground
-from orion_recall.tasks import Backoff, both, cancel, in_time, outcomes
+from orion_recall.tasks import Backoff, both, cancel, outcomes
 
 SECRET = "what the doctor said"
 
@@ -21,13 +21,6 @@ async def _fails(error: Exception) -> int:
 
 async def _seven() -> int:
     return 7
-
-
-async def _never(ended: list[str]) -> None:
-    try:
-        await asyncio.Event().wait()
-    finally:
-        ended.append("ended")
 
 
 async def test_cancelled_tasks_are_waited_for_until_they_have_ended() -> None:
@@ -79,13 +72,6 @@ async def test_every_outcome_is_given_and_only_what_nobody_has_foreseen_is_logge
     assert record.getMessage().startswith("a look failed: KeyError")
     assert "in _fails" in record.getMessage()
     assert SECRET not in record.getMessage()
-
-
-async def test_what_comes_too_late_is_ended_and_told() -> None:
-    ended: list[str] = []
-    with pytest.raises(TimeoutError):
-        await in_time(_never(ended), 0.001)
-    assert ended == ["ended"]
 
 
 @pytest.mark.parametrize("failing", ["first", "second"])

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import cast
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -82,39 +82,26 @@ class Callers:
             raise RefusedMessage(f"the key {name!r} counted until {caller.until}: sign with its successor")
         if self._needs not in caller.may:
             raise RefusedMessage(f"the key {name!r} may {', '.join(sorted(caller.may))}, and not {self._needs}")
-        place, nonce = f"{self._stream} {entry.id}", f"{name}:{signature.nonce}"
+        place, key = f"{self._stream} {entry.id}".encode(), f"{self._nonces}{name}:{signature.nonce}"
         # Not by the entry's id at first: a caller can choose one of the past. What was delivered before was checked
         # then, and may have waited long for a record that is away.
         age_s = (now if entry.deliveries <= 1 else min(now, entry.added_at)) - signature.time
         if abs(age_s) > self._within_s:
-            if await _when_possible(partial(self._held, nonce)) == place:
+            if await _when_possible(partial(self._redis.get, key)) == place:
                 return
             when = f"{age_s:.0f} s before" if age_s > 0 else f"{-age_s:.0f} s after"
             raise LateSignature(
                 f"it was signed {when} it was read, by the clock of the bus, and {self._within_s} s either way are "
                 "taken (ORION_SIGNED_WITHIN_S): sign it anew"
             )
-        if await self._first_of(nonce, place) != place:
+        keep_ms = (2 * self._within_s + 1) * 1000
+        # With `get` the server says in the same step whose the nonce was before: nobody's, or that entry's.
+        first = await _when_possible(partial(self._redis.set, key, place, nx=True, get=True, px=keep_ms))
+        if first not in (None, place):
             raise RefusedMessage("a message with this signature has come before: sign each message anew")
 
-    async def _first_of(self, nonce: str, entry: str) -> str:
-        keep_ms = (2 * self._within_s + 1) * 1000
 
-        async def first() -> str | None:
-            if await self._redis.set(f"{self._nonces}{nonce}", entry, nx=True, px=keep_ms):
-                return entry
-            return await self._held(nonce)
-
-        while (found := await _when_possible(first)) is None:
-            pass  # it expired in between
-        return found
-
-    async def _held(self, nonce: str) -> str | None:
-        held = cast("bytes | None", await self._redis.get(f"{self._nonces}{nonce}"))
-        return None if held is None else held.decode("utf-8", "replace")
-
-
-async def _when_possible(ask: Callable[[], Awaitable[str | None]]) -> str | None:
+async def _when_possible(ask: Callable[[], Awaitable[Any]]) -> bytes | None:
     backoff = Backoff(*BUS_S)
     while True:
         try:

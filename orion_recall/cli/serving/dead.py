@@ -126,12 +126,9 @@ def _can_be_put_back(letter: DeadLetter) -> bool:
 
 
 def _with_letters(settings: Settings, what: Kind, work: Callable[[DeadLetters], Awaitable[T]]) -> T:
-    stream = settings.intake_streams[what]
-    dead_stream = f"{stream}:dead"
-
     async def run() -> T:
         async with open_bus(settings) as redis:
-            return await work(DeadLetters(redis, stream=stream, dead_stream=dead_stream))
+            return await work(DeadLetters(redis, settings.intake_streams[what]))
 
     return asyncio.run(run())
 

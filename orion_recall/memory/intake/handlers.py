@@ -215,9 +215,8 @@ class MessageHandlers:
             position = max((at for name, at in positions.items() if name in done), default=None)
             return _receipt_of(results, position=position, matched=count)
 
-        is_update, settings = isinstance(message, MemoryUpdateV1), self._settings
-        kind = UPDATE_KIND if is_update else DELETE_KIND
-        key = _entry_key(settings.update_stream if is_update else settings.delete_stream, received.entry)
+        kind = UPDATE_KIND if isinstance(message, MemoryUpdateV1) else DELETE_KIND
+        key = _entry_key(self._settings.prefix + kind, received.entry)
         if message.idempotency_key is not None:
             key = f"key:{message.idempotency_key}"
         request_hash = await asyncio.to_thread(_request_hash, kind, message)
@@ -253,7 +252,7 @@ class MessageHandlers:
         tenant, pool = self._tenant(said.tenant, received.caller), self._pool
         about = tenant, said.decision_id, said.correlation_id
         given = list(said.used), list(said.wrong), said.note, said.actor
-        entry = _entry_key(self._settings.feedback_stream, received.entry)
+        entry = _entry_key(self._settings.prefix + FEEDBACK_KIND, received.entry)
         for _ in range(_TRIES):
             try:
                 all_there = await self._are_persisted(int(received.entry.added_at * 1000))

@@ -16,8 +16,7 @@ from orion_recall.contracts import MemoryV1, MemoryVerdictV1, describe
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.extraction.light import extract
 from orion_recall.text.normal import is_question, one_line, storable, storable_json, text_hash
-from orion_recall.time_values import LAST_S
-from orion_recall.values import JsonValue, Memory
+from orion_recall.values import LAST_S, JsonValue, Memory
 
 _TEXTS = ("title", "speaker", "session_id", "node_id", "user_id", "agent_id", "run_id", "source", "uri")
 # A longer title is a sentence, and no name of anything.

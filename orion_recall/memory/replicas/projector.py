@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection
 
 from orion_recall.errors import AnotherRecordsCopy, DiskShort, EngineError, ModelError, RecordError, SourceError
-from orion_recall.interfaces import IdentifiedCopy, Prepares, Projection, SwappedCopy
+from orion_recall.interfaces import Prepares, Projection, SwappedCopy
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import Connection, close_connection, open_connection, translate
 from orion_recall.tasks import POSTGRES_S, Backoff, sleep
@@ -191,7 +191,7 @@ class Projector:
         projection = self.projection
         if not isinstance(projection, SwappedCopy) or (built := projection.staged_rebuild()) is None:
             return False
-        if self._identity is not None and isinstance(built, IdentifiedCopy):
+        if self._identity is not None:
             built.expect(self._identity)
         await built.open()
         try:
@@ -211,15 +211,13 @@ class Projector:
         return True
 
     async def _expect(self) -> None:
-        if self._identity is None and isinstance(self.projection, IdentifiedCopy):
+        if self._identity is None:
             self._identity = await self._record.database_identity()
             self.projection.expect(self._identity)
 
     async def _refuse_or_adopt(self) -> None:
         """Refuses a copy of another database, and one that holds memories and does not say of which one."""
         projection = self.projection
-        if not isinstance(projection, IdentifiedCopy):
-            return None
         if projection.database_identity is not None:
             return await projection.check()
         if projection.position == 0:

@@ -15,8 +15,7 @@ from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.text.inert import inert, instructs_reader
 from orion_recall.text.normal import one_line
 from orion_recall.text.redaction import NO_REDACTION, Redaction
-from orion_recall.time_values import clock_in
-from orion_recall.values import MemoryView, RenderStyle
+from orion_recall.values import MemoryView, RenderStyle, clock_in
 
 _LONGEST_REFERENCE = 80
 _MOST_LISTED = 8

@@ -11,8 +11,7 @@ from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from orion_recall.time_values import clock_in
-from orion_recall.values import Interval
+from orion_recall.values import Interval, clock_in
 from orion_recall.when.calendar import shifted
 from orion_recall.when.times import times
 

@@ -19,8 +19,7 @@ from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import READ_CHARS, Candidate
 from orion_recall.scoring.intervals import as_told, overlap, told_share, widened
 from orion_recall.text.normal import without_possessive, words
-from orion_recall.time_values import TimedKey
-from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName
+from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName, TimedKey
 
 MOST_OF_PERIOD: Final = 200
 """Memories of a period that are candidates, the newest ones."""

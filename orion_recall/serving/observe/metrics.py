@@ -23,8 +23,7 @@ from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.trace import Span, Status, StatusCode, Tracer
 
 from orion_recall import telemetry as t
-from orion_recall.bus.clock import BusClock
-from orion_recall.bus.group_reader import Backlog
+from orion_recall.bus.group_reader import Backlog, BusClock
 from orion_recall.bus.query_channels import QueryChannels
 from orion_recall.errors import SettingsError, install_hint
 from orion_recall.models.embedder import OnnxEmbedder

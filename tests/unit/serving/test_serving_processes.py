@@ -161,7 +161,7 @@ def fill(folder: Path, text: str = "points", **changes: object) -> None:
     (folder / "graph" / "store").mkdir(parents=True)
     (folder / "index" / "shard" / "segment").write_text(text)
     (folder / "graph" / "store" / "sst").write_text(text)
-    (folder / "index" / "index.json").write_text(json.dumps({**METADATA.values(), **changes}))
+    (folder / "index" / "index.json").write_text(json.dumps({**asdict(METADATA), **changes}))
 
 
 def held(folder: Path) -> set[str]:

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.bus.clock import BusClock
 from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.consumer_loop import Turned
-from orion_recall.bus.group_reader import Entry
+from orion_recall.bus.group_reader import BusClock, Entry
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1, v1_decision
 from orion_recall.errors import Overloaded
 from orion_recall.models.tokenizer import TokenCounter

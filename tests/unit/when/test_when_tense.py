@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from orion_recall.time_values import TimeOf
+from orion_recall.values import TimeOf
 from orion_recall.when.reading import coming_in
 from orion_recall.when.times import session_named, session_words, times
 
