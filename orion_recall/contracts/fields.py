@@ -373,7 +373,9 @@ class ErrorInfo(Message):
 
     type: ErrorKind
     message: str
-    retry_after_ms: int | None = Field(default=None, description="when to ask again, if `refused` for time")
+    retry_after_ms: int | None = Field(
+        default=None, description="of `refused` for want of time: when to ask again, in milliseconds from now"
+    )
 
 
 _Name = Annotated[str, Field(min_length=1)]

@@ -45,7 +45,9 @@ class CascadeStepV1(f.Message):
     depth: int = Field(description="0: the first layer; 1: those that it names, and so on")
     hits: int = Field(description="memories that its sources found")
     confidence: Share | None = Field(description="of its first item; null when there is none")
-    relevance: Share | None = Field(default=None, description="of its first item; null: only words tell of it")
+    relevance: Share | None = Field(
+        default=None, description="the semantic relevance of its first item; null where only words tell of it"
+    )
     ms: float
     late: list[str] = Field(description="sources that did not answer in the time that was left")
     not_asked: NotAsked | None = Field(default=None, description="why it was not searched")
@@ -65,7 +67,9 @@ class CascadeV1(f.Message):
     max_depth: int
     ended: Literal["confident", "depth", "no_layer", "deadline"] = Field(description="why it ended")
     trigger: Trigger = Field(description="what the first layer's answer was against threshold and minimum")
-    merge_strategy: MergeStrategy | None = Field(default=None, description="what weighs most in the merged score")
+    merge_strategy: MergeStrategy | None = Field(
+        default=None, description="the part that weighs most in the merged score; null: nothing was merged"
+    )
     combined: dict[str, int] = Field(description="items of each layer in the answer")
     path: list[CascadeStepV1]
 
@@ -114,7 +118,9 @@ class RecallOptionsV1(f.ClosedMessage):
     user: f.Identifier | None = None
     agent_id: f.Identifier | None = Field(default=None, description="only memories stored with this agent_id")
     run_id: f.Identifier | None = Field(default=None, description="only memories that were stored with this run_id")
-    k: int | None = Field(default=None, ge=1, le=1000, description="items at most; may lift the caps per source")
+    k: int | None = Field(
+        default=None, ge=1, le=1000, description="items at most; a larger one lifts the caps per source"
+    )
     budget: f.BudgetName | None = Field(default=None, description="how deep: 100, 300 or 1000 candidates")
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     min_score: float | None = Field(default=None, ge=0, le=1)
@@ -122,16 +128,26 @@ class RecallOptionsV1(f.ClosedMessage):
     tags: f.Strings = ()
     since: f.Moment | None = None
     until: f.Moment | None = None
-    as_of: f.MomentAsTold | None = Field(default=None, description='"now": memories of a later time are not seen')
-    timezone: f.ZoneName | None = Field(default=None, description="Europe/Berlin, +02:00; else as_of's, or UTC")
+    as_of: f.MomentAsTold | None = Field(
+        default=None, description='"now" for this query: memories of a later time are not seen'
+    )
+    timezone: f.ZoneName | None = Field(
+        default=None, description="zone of the query's days (Europe/Berlin, +02:00); else that of as_of, or UTC"
+    )
     exclude: f.Strings = Field(default=(), description="ids of memories to leave out, as items have them")
     cascade: bool | None = Field(default=None, description="whether further layers are searched when unsure")
-    confidence_threshold: float | None = Field(default=None, ge=0, le=1, description="under it a cascade goes on")
-    max_cascade_depth: int | None = Field(default=None, ge=0, le=6, description="how often next layers are asked")
+    confidence_threshold: float | None = Field(
+        default=None, ge=0, le=1, description="of a cascade: the confidence under which it goes on"
+    )
+    max_cascade_depth: int | None = Field(
+        default=None, ge=0, le=6, description="how many times next layers may be asked"
+    )
     merge_strategy: Literal["weighted", "confidence_weighted"] | None = Field(
         default=None, description="of a cascade: how the items of several layers become one order"
     )
-    no_answer: bool | None = Field(default=None, description="whether an answer that is not sure is withheld")
+    no_answer: bool | None = Field(
+        default=None, description="whether an answer that is not sure enough is withheld; absent: the profile's"
+    )
     include: Include | None = None
 
 
@@ -192,7 +208,9 @@ class RecallQueryV1(f.Message):
     reply_to: str | None = None
     options: RecallOptionsV1 | None = None
     exclude: _Turn = Field(default=None, description="the turn that is being answered: its ids, text and time")
-    lane: _Lane = Field(default=None, description="a visibility lane, such as chat: see ORION_QUERY_LANE")
+    lane: _Lane = Field(
+        default=None, description="a visibility lane, such as chat or social: what it means ORION_QUERY_LANE says"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -236,7 +254,9 @@ class MemoryItemV1(f.Message):
     chunk: str | None = Field(default=None, description="the passage of the memory that fits best")
     confidence: ConfidenceV1 | None = None
     layer: str | None = Field(default=None, description="of a cascade: the layer of memory it comes from")
-    metadata: dict[str, JsonValue] | None = Field(default=None, description="what its sender gave, from Postgres")
+    metadata: dict[str, JsonValue] | None = Field(
+        default=None, description="what each item's sender gave, read from Postgres"
+    )
 
 
 class SourceStats(f.Message):
@@ -253,7 +273,9 @@ class BundleStats(f.Message):
     """The costs of a recall and the sources of its hits; all after `profile` only when the query had `options`."""
 
     backend_counts: dict[str, int]
-    latency_ms: Annotated[int, Field(ge=0)] | float = Field(description="whole; with `options` with a fraction")
+    latency_ms: Annotated[int, Field(ge=0)] | float = Field(
+        description="whole milliseconds; with a fraction when the query had `options`"
+    )
     profile: str
     outcome: Outcome | None = None
     decision_id: str | None = None
@@ -264,7 +286,9 @@ class BundleStats(f.Message):
     confidence: float | None = Field(default=None, description="how sure the answer is; null without an item")
     no_answer: NoAnswerV1 | None = None
     unsure: bool | None = Field(default=None, description="whether nothing clearly answers")
-    probability: float | None = Field(default=None, description="that anything found answers, if known")
+    probability: float | None = Field(
+        default=None, description="the probability that anything found answers; null where it cannot be told"
+    )
 
 
 class ChunkInfoV1(f.Message):
@@ -338,7 +362,9 @@ class SelectedV1(f.Message):
     ranks: dict[str, int]
     confidence: ConfidenceV1 | None = None
     layer: str | None = None
-    succeeds: SuccessionV1 | None = Field(default=None, description="the memory whose place and score it has")
+    succeeds: SuccessionV1 | None = Field(
+        default=None, description="the memory whose place, score and parts it has, as it is stated to succeed it"
+    )
     ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
 
 
@@ -353,12 +379,16 @@ class CandidateV1(f.Message):
     score: float | None = Field(default=None, description="its final score; null: it was dropped before it had one")
     parts: dict[str, float] = Field(default_factory=dict[str, float], description="the parts of the score, 0 to 1")
     led_by: LedBy | None = Field(default=None, description="what led to it, where no source found it")
-    weights: dict[str, float] = Field(default_factory=dict[str, float], description="their weights in the score")
+    weights: dict[str, float] = Field(
+        default_factory=dict[str, float], description="their weights; the score is the mean of the parts by these"
+    )
     kept: bool = Field(default=False, description="whether it is in the bundle")
     dropped: str | None = Field(default=None, description="why it is not: near_duplicate, token_budget and so on")
     dropped_for: str | None = Field(default=None, description="the memory that was kept in its place, if any")
     layer: str | None = None
-    succeeds: SuccessionV1 | None = Field(default=None, description="the memory whose place and score it has")
+    succeeds: SuccessionV1 | None = Field(
+        default=None, description="the memory whose place, score and parts it has, as it is stated to succeed it"
+    )
     ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
 
 
@@ -398,8 +428,12 @@ class RecallDecisionV1(f.Message):
     profile_fallback: bool = False
     sources: dict[str, SourceStats] = Field(default_factory=dict[str, SourceStats])
     selected: list[SelectedV1] = Field(default_factory=list[SelectedV1])
-    weights: dict[str, float] | None = Field(default=None, description="of the parts; null: none, or several")
-    stage_ms: dict[str, float] = Field(default_factory=dict[str, float], description="by stage, and their `total`")
+    weights: dict[str, float] | None = Field(
+        default=None, description="the weights of the parts of `selected`; null: none, or several sets"
+    )
+    stage_ms: dict[str, float] = Field(
+        default_factory=dict[str, float], description="of every stage, with fractions; `total` is all of it"
+    )
     tokens: int = 0
     query_chars: int = 0
     unknown_fields: int = 0
@@ -408,21 +442,33 @@ class RecallDecisionV1(f.Message):
     reply_to: str | None = None
     trace_id: str | None = None
     worker: str | None = None
-    understood: dict[str, JsonValue] | None = Field(default=None, description="times, class, people, entities …")
+    understood: dict[str, JsonValue] | None = Field(
+        default=None, description="what was understood of the query: its times, class, language, people, entities"
+    )
     confidence: float | None = Field(default=None, description="how sure the answer is; null without an item")
     cascade: CascadeV1 | None = Field(default=None, description="the way through the layers, where there was one")
     no_answer: NoAnswerV1 | None = None
-    strategy: str | None = Field(default=None, description="the strategies used (`temporal+list`); null: none")
+    strategy: str | None = Field(
+        default=None, description="the class and shape whose strategies were used (`temporal+list`); null: none"
+    )
     shadow_of: str | None = Field(default=None, description="the decision that answered, where this is a shadow's")
-    answer_probability: float | None = Field(default=None, description="that anything found answers, if known")
-    canary: CanaryV1 | None = Field(default=None, description="which profile answered, where there is a canary")
+    answer_probability: float | None = Field(
+        default=None, description="the probability that anything found answers; null where it cannot be told"
+    )
+    canary: CanaryV1 | None = Field(
+        default=None, description="which profile answered and why, where the profile that was asked has a canary"
+    )
     asked: dict[str, JsonValue] | None = Field(
         default=None,
         description="what was asked beside the text: `options` as given, `turn` and `lane` where given, and of "
         "what was recalled `scope`, `clock` (what was now), `zone`, `limits`; words where query text is kept",
     )
-    read_at: dict[str, int] | None = Field(default=None, description="outbox positions of `index` and `graph` then")
-    build: dict[str, str] | None = Field(default=None, description="version, model, extractor, hash of the weights")
+    read_at: dict[str, int] | None = Field(
+        default=None, description="the outbox positions that `index` and `graph` had applied when the search began"
+    )
+    build: dict[str, str] | None = Field(
+        default=None, description="what decided: `version`, `model`, `weights` (their hash, short), `extractor`"
+    )
     not_replayable: str | None = Field(default=None, description="why it cannot be asked again; null: it can")
     candidates: list[CandidateV1] | None = Field(default=None, description="the candidates, best first, where kept")
     unsure: bool = Field(default=False, description="whether nothing clearly answers: only the nearest are given")

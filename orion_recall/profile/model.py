@@ -41,7 +41,9 @@ class ProfileValues(s.Section):
     profile: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="Its name and version, as the file's.")
     description: str = Field(default="", max_length=1000, description="What the profile is for, in a sentence.")
     scope: Scope = Field(default="global", description="Whose memories are searched, unless the query says.")
-    budget: Budget = Field(default="mid", description="Depth of search: low 100, mid 300, high 1000 candidates.")
+    budget: Budget = Field(
+        default="mid", description="How deep sources search: low 100, mid 300, high 1000 candidates."
+    )
     vector_top_k: TopK = Field(description="Hits the vector source may bring to selection; 0 switches it off.")
     lexical_top_k: TopK | None = Field(
         default=None, description="Hits the keyword source may bring to selection; 0: off, null: as vector_top_k."
@@ -49,7 +51,9 @@ class ProfileValues(s.Section):
     rdf_top_k: TopK = Field(description="Hits the graph source may bring to selection; 0 switches it off.")
     enable_sql_timeline: bool = Field(default=False, description="Whether the SQL timeline is searched.")
     sql_top_k: TopK = Field(default=8, description="Hits the SQL timeline may bring to selection; 0: off.")
-    sql_since_minutes: int = Field(default=180, ge=1, le=5_256_000, description="How far back it looks (minutes).")
+    sql_since_minutes: int = Field(
+        default=180, ge=1, le=5_256_000, description="How far back it looks, in minutes."
+    )
     max_per_source: int = Field(ge=1, le=1000, description="Items of one source in a bundle, at most.")
     max_total_items: int = Field(ge=1, le=1000, description="Items in a bundle, at most.")
     time_decay_half_life_hours: float | None = Field(
@@ -59,7 +63,9 @@ class ProfileValues(s.Section):
         default=None, gt=0, le=1_000, description="As a rate an hour: 0.001 is 29 days, 0.1 7 hours."
     )
     recency_floor: s.Share = Field(default=0.05, description="The recency an old memory keeps, from 0 to 1.")
-    render_budget_tokens: int = Field(ge=1, le=1_000_000, description="The rendered text at most (cl100k tokens).")
+    render_budget_tokens: int = Field(
+        ge=1, le=1_000_000, description="The rendered text at most, in cl100k tokens."
+    )
     enable_query_expansion: bool = Field(default=True, description="Whether terms and aliases join the search.")
     over_budget: Literal["skip", "stop"] = Field(
         default="skip", description="For an item over the token budget: `skip` tries the next, `stop` ends there."
@@ -72,7 +78,9 @@ class ProfileValues(s.Section):
     min_similarity: s.Share = Field(default=0.0, description="The cosine similarity of a hit at least (0 to 1).")
     min_score: s.Share = Field(default=0.0, description="The final score under which an item is dropped (0 to 1).")
     rank_pool: int = Field(default=64, ge=10, le=500, description="How many fused candidates are ranked in full.")
-    max_repetition: s.Share = Field(default=1.0, description="The share of its words that an earlier one may have.")
+    max_repetition: s.Share = Field(
+        default=1.0, description="The share of its words that an earlier item may have."
+    )
     source_timeout_ms: int = Field(default=800, ge=10, le=60_000, description="A source's time, in milliseconds.")
     source_retries: int = Field(default=1, ge=0, le=5, description="Further tries after a transient error.")
     fusion: s.Fusion = Field(default=s.Fusion(), description="How the sources' lists become one list.")
@@ -85,7 +93,9 @@ class ProfileValues(s.Section):
         default=(), strict=False, description="The speaker that a query's `options.user` is, as `[u-17=Ana Miles]`."
     )
     cascade: s.Cascade = Field(default=s.Cascade(), description="Whether further layers are searched when unsure.")
-    unsure_below: s.Share = Field(default=0.0, description="The probability of an answer under which it is unsure.")
+    unsure_below: s.Share = Field(
+        default=0.0, description="The probability that anything answers under which the reply is unsure; 0: never."
+    )
     unsure_items: int = Field(default=3, ge=1, le=1000, description="Items of an unsure reply, at most.")
     when_unsure: Literal["note", "plain"] = Field(
         default="plain", description="`note`: the rendered text of an unsure reply begins with a line that says so."

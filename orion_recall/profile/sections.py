@@ -60,7 +60,9 @@ class Fusion(Section):
         "`bm25_decay` adds weighted scores as shares of the list's best, times exp(-lambda * age), never below "
         "`recency_floor`: with the keyword source alone BM25 with decay.",
     )
-    k: int = Field(default=60, ge=1, le=10_000, description="Constant of `rrf`: a small one favours first ranks.")
+    k: int = Field(
+        default=60, ge=1, le=10_000, description="The constant of `rrf`: a smaller one favours first ranks."
+    )
     weights: FusionWeights = Field(default=FusionWeights(), description="How much each source's list counts.")
 
 
@@ -133,7 +135,9 @@ class TimeInQuestions(Section):
 class Expansion(Section):
     """Further words that the keyword source searches for, where `enable_query_expansion` is on."""
 
-    aliases: bool = Field(default=False, description="Whether other names of what it names are searched for.")
+    aliases: bool = Field(
+        default=False, description="Whether other names of what the query names are searched for."
+    )
 
 
 class Rerank(Section):
@@ -183,9 +187,13 @@ class GraphWalk(Section):
     max_entities: int = Field(default=4, ge=1, le=16, description="How many entities of the query start a walk.")
     max_statements: int = Field(default=48, ge=1, le=500, description="How many statements the walk reads at most.")
     similar_entities: int = Field(default=0, ge=0, le=16, description="Further entities of similar names.")
-    paths: bool = Field(default=False, description="Whether chains (Ana's sister's employer) are followed.")
+    paths: bool = Field(
+        default=False, description="Whether possessive chains (Ana's sister's employer) are followed."
+    )
     damping: Share = Field(default=0.6, description="What a node passes on, in `pagerank` and `activation`.")
-    rounds: int | None = Field(default=None, ge=1, le=100, description="Null: `pagerank` 20, `activation` 3.")
+    rounds: int | None = Field(
+        default=None, ge=1, le=100, description="Rounds; null: `pagerank` 20, `activation` 3."
+    )
     traverse: tuple[Literal["who", "related", "temporal"], ...] = Field(
         default=(),
         strict=False,
@@ -320,11 +328,15 @@ class Cascade(Section):
     enabled: bool = Field(default=False, description="Whether recall goes through layers, unless the query says.")
     first: LayerName | None = Field(default=None, description="The layer searched first; null: that of the class.")
     threshold: Share = Field(default=0.5, description="The confidence under which next layers are asked.")
-    min_relevance: Share = Field(default=0.3, description="The first item's relevance under which it is not sure.")
+    min_relevance: Share = Field(
+        default=0.3, description="The relevance of a layer's first item under which the layer is not sure enough."
+    )
     meta_memory: bool = Field(default=True, description="Whether feedback and use count in the confidence.")
     max_depth: int = Field(default=2, ge=0, le=6, description="How many times next layers may be asked.")
     over_fetch: int = Field(default=3, ge=1, le=10, description="How many bundles' worth a layer may bring.")
-    timeout_ms: int = Field(default=800, ge=10, le=60_000, description="For further layers, in milliseconds.")
+    timeout_ms: int = Field(
+        default=800, ge=10, le=60_000, description="What further layers may take, in milliseconds."
+    )
     merge: MergeWeights = Field(default=MergeWeights(), description="How several layers become one order.")
     layers: Layers = Field(default=Layers(), description="The layers, and what each of them searches.")
 
