@@ -165,3 +165,57 @@ def test_a_strategy_is_part_of_what_a_profile_is():
     told = [ProfileDifference(key="strategies.temporal.ranking.time", left=None, right=0.6)]
     assert diff_profiles(plain, given) == told
     assert [(one.left, one.right) for one in diff_profiles(given, plain)] == [(0.6, None)]
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"vector_top_k": "12"}, ("vector_top_k", "int_type")),
+        ({"vector_top_k": True}, ("vector_top_k", "int_type")),
+        ({"enable_sql_timeline": 1}, ("enable_sql_timeline", "bool_type")),
+        ({"time_decay_half_life_hours": float("inf")}, ("time_decay_half_life_hours", "finite_number")),
+        ({"vector_top_k": 1001}, ("vector_top_k", "less_than_equal")),
+        ({"snippet_tokens": 7}, ("snippet_tokens", "greater_than_equal")),
+        ({"fusion": {"k": 0}}, ("fusion.k", "greater_than_equal")),
+        (
+            {"cascade": {"layers": {"graph": {"then": ["memory"]}}}},
+            ("cascade.layers.graph.then.0", "literal_error"),
+        ),
+        ({"over_budget": "halt"}, ("over_budget", "literal_error")),
+        ({"profile": "a" * 65}, ("profile", "string_pattern_mismatch")),
+        ({"vector_topk": 3}, ("vector_topk", "extra_forbidden")),
+    ],
+)
+def test_a_wrong_value_is_refused_by_key_and_never_coerced(values: dict[str, Any], error: tuple[str, str]):
+    assert errors_of(**values) == [error]
+
+
+def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
+    only_rdf = {"weights": {"vector": 0, "lexical": 0, "sql_timeline": 0}}
+    assert by_model(fusion=only_rdf).fusion.weights.rdf == 0.5
+    assert errors_of(fusion=only_rdf, rdf_top_k=0) == [("", "fusion.weights")]
+    assert errors_of(fusion=only_rdf, cascade={"enabled": True}) == [("", "fusion.weights")]
+
+
+@pytest.mark.parametrize("ranking", [{"recency": 0.3}, {"fusion": 0.0, "similarity": 0.3, "recency": 0.1}])
+def test_recency_may_not_outvote_relevance(ranking: dict[str, float]):
+    assert errors_of(ranking=ranking) == [("", "ranking.recency")]
+
+
+@pytest.mark.parametrize(
+    ("strategies", "message"),
+    [
+        ({"temporal": {"ranking": {"recency": 50}}}, "for temporal questions .* recency must not outvote"),
+        ({"meta": {"vector_top_k": 0, "rdf_top_k": 0}}, "for meta questions no source is on"),
+        ({"meta": {"scope": "user"}}, "Extra inputs"),
+        ({"meta": {"time": {"day_first": True}}}, "Extra inputs"),
+        ({"meta": {"rank_pool": 1}}, "greater than or equal to 10"),
+        ({"meta": {"rank_pool": None}}, "valid integer"),
+        ({"memory": {}}, "Extra inputs"),
+        ({"list": {"rank_pool": 1}}, "greater than or equal to 10"),
+        ({"meta": {"vector_top_k": 0}, "list": {"rdf_top_k": 0}}, "for meta list questions no source is on"),
+    ],
+)
+def test_a_strategy_that_makes_no_profile_is_refused(strategies: dict[str, Any], message: str):
+    with pytest.raises(ValidationError, match=message):
+        by_model(strategies=strategies)
