@@ -194,7 +194,8 @@ def test_a_profile_whose_sources_all_weigh_nothing_is_refused():
     only_rdf = {"weights": {"vector": 0, "lexical": 0, "sql_timeline": 0}}
     assert by_model(fusion=only_rdf).fusion.weights.rdf == 0.5
     assert errors_of(fusion=only_rdf, rdf_top_k=0) == [("", "fusion.weights")]
-    assert errors_of(fusion=only_rdf, cascade={"enabled": True}) == [("", "fusion.weights")]
+    with_cascade = errors_of(fusion=only_rdf, cascade={"enabled": True})
+    assert with_cascade == [("", "cascade.layers.episodic.sources")]
 
 
 @pytest.mark.parametrize("ranking", [{"recency": 0.3}, {"fusion": 0.0, "similarity": 0.3, "recency": 0.1}])
