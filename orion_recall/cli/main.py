@@ -60,8 +60,14 @@ EXTRAS: Mapping[str, str] = {
     "sentence_transformers": "transformers",
 }
 _WRONG_USE = (
-    *(errors.SettingsError, errors.EngineError, errors.ProfileError, errors.ImportFileError),
-    *(errors.BackupError, errors.EvaluationError, errors.InvalidMessage, errors.GraphQueryError),
+    errors.SettingsError,
+    errors.EngineError,
+    errors.ProfileError,
+    errors.ImportFileError,
+    errors.BackupError,
+    errors.EvaluationError,
+    errors.InvalidMessage,
+    errors.GraphQueryError,
 )
 
 
