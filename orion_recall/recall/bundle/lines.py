@@ -75,7 +75,10 @@ class Parts(NamedTuple):
 
 
 def body(scored: ScoredCandidate) -> str:
-    """The memory's text on one line, with title, speaker and statements, to be cut to a snippet."""
+    """The memory's text on one line, with title, speaker and statements, to be cut to a snippet.
+
+    Rerankers read the same: another form of it may change an order.
+    """
     return parts_of(scored).joined()
 
 
