@@ -165,7 +165,8 @@ def encode_request(
     kind: str, payload: Mapping[str, Any], *, reply_to: str, ttl_ms: int | None, **head: Unpack[Head]
 ) -> bytes:
     """A request's envelope that strict readers accept; InvalidMessage for what a worker could not read."""
-    if not isinstance(trace := head.get("trace") or {}, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+    trace = head.get("trace")
+    if trace is not None and not isinstance(trace, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InvalidMessage(f"trace: expected an object (got {trace!r:.60})")
     message = _envelope(kind, head) | {"ttl_ms": ttl_ms, "reply_to": reply_to, "payload": payload}
     if is_too_deep(message):

@@ -11,7 +11,6 @@ import contextlib
 import json
 import logging
 import os
-import shutil
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
@@ -24,6 +23,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
+from orion_recall.atomic_file import whole_file
 from orion_recall.engines.launch import __file__ as launcher
 from orion_recall.engines.replay_folders import delete_left, replay_folder
 from orion_recall.settings import Settings
@@ -132,7 +132,9 @@ class Replaying:
         if code != 0:
             return _why(made, said) or f"it ended with {code}"
         replay.report = f"{replay.began:%Y%m%d-%H%M%S}-{replay.profile[:_NAME_CHARS]}.json"
-        shutil.move(made, reports / replay.report)
+        with whole_file(reports / replay.report) as file:
+            os.fchmod(file.fileno(), 0o600)  # it holds questions
+            file.write(made.read_bytes())
         return ""
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import LiteralString
 
 from orion_recall.errors import RecordError
@@ -112,13 +112,17 @@ class Retention:
             await asyncio.sleep(self._every_s)
 
     async def _round(self, period: Period) -> None:
-        before, deleted = datetime.now(UTC) - timedelta(days=period.days), 0
-        of = (period.tenant, period.but)
+        async with borrow(self._pool, f"deleting old {self._rows.what}") as connection:
+            # The clock of the database: with a worker's, which may be days ahead, too much would go.
+            before = await connection.fetchval("SELECT now()") - timedelta(days=period.days)
+        of, deleted, newest = (period.tenant, period.but), 0, None
         try:
             async for batch in deleted_batches(self._pool, self._rows, before, batch_rows=self._batch_rows, of=of):
-                deleted += batch["count"]
+                deleted, newest = deleted + batch["count"], batch.get("newest") or newest
                 await asyncio.sleep(self._pause_s)
         finally:
             self.deleted += deleted
             if deleted:
-                self._rows.log.info("%d %s older than %d days are deleted", deleted, self._rows.what, period.days)
+                until = f", up to {newest}" if newest is not None else ""
+                what = self._rows.what
+                self._rows.log.info("%d %s older than %d days are deleted%s", deleted, what, period.days, until)

@@ -188,7 +188,9 @@ class ForgetBus:
     async def _is_open(self, stream: str, entry_id: bytes) -> bool:
         """Whether it is not in the log yet: no sink has read it, or none has acknowledged it."""
         name = entry_id.decode()
-        groups: list[dict[str, Any]] = await cast("Any", self._redis).xinfo_groups(stream)
+        groups: list[dict[str, Any]] = []
+        with contextlib.suppress(ResponseError):  # the stream is gone, or was never there
+            groups = await cast("Any", self._redis).xinfo_groups(stream)
         for group in groups:
             if group["name"] in (DECISIONS_GROUP, DECISIONS_GROUP.encode()):
                 if id_parts(name) > id_parts(group["last-delivered-id"]):

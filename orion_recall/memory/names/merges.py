@@ -18,7 +18,7 @@ from typing import Literal, LiteralString
 from rapidfuzz import fuzz
 
 from orion_recall.memory.record import sql as record_sql
-from orion_recall.memory.record.aliases import IN_FORCE, NameKind
+from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.embedder import Embedder
 from orion_recall.postgres.pool import Connection, Pool, Row, borrow, fetched
 from orion_recall.text.normal import storable, words
@@ -146,6 +146,7 @@ SELECT id, kind, alias_label AS alias, merged_into AS into, canonical, scores, a
     extract(epoch FROM at)::float8 AS at, extract(epoch FROM undone_at)::float8 AS undone_at
 FROM entity_merges WHERE tenant = $1 AND (undone_at IS NULL OR $2) ORDER BY id
 """
+_IN_FORCE: LiteralString = "SELECT * FROM entity_merges WHERE tenant = $1 AND undone_at IS NULL ORDER BY id"
 _MERGE: LiteralString = """
 INSERT INTO entity_merges
     (tenant, kind, alias, alias_label, merged_into, canonical, canonical_folded, scores, actor)
@@ -238,7 +239,7 @@ class Merges:
         """Merges names, each judged alone and after those before it, in one transaction."""
         async with borrow(self._pool, "merging names") as connection, connection.transaction():
             await connection.execute(record_sql.LOCK_OUTBOX)
-            held = await connection.fetch(IN_FORCE, [tenant])
+            held = await connection.fetch(_IN_FORCE, tenant)
             spellings = await _spellings(connection, tenant)
             verdicts, made = list[MergeVerdict](), list[Row]()
             for one in wanted:
@@ -284,7 +285,7 @@ class Merges:
         """The names that the tenant's memories give now, under those that they were merged into."""
         used, seq = NamesUsed(), 0
         async with borrow(self._pool, "reading names") as connection:
-            held = await connection.fetch(IN_FORCE, [tenant])
+            held = await connection.fetch(_IN_FORCE, tenant)
             called: dict[str, str] = {row["alias"]: row["canonical"] for row in held if row["kind"] == kind}
             while rows := await connection.fetch(_NAMES, tenant, seq, _AT_ONCE):
                 for row in rows:

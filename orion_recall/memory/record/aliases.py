@@ -13,9 +13,20 @@ from orion_recall.values import Change, Memory, MergedName, Statement
 
 NameKind = Literal["entity", "relation"]
 
-# Of some tenants. Few are made, so all of them are read.
-IN_FORCE: LiteralString = """
-SELECT * FROM entity_merges WHERE tenant = ANY($1::text[]) AND undone_at IS NULL ORDER BY id
+# The merges into the given names, and into the names that these were merged into.
+_IN_FORCE: LiteralString = """
+WITH given AS (
+    SELECT DISTINCT * FROM unnest($1::text[], $2::text[], $3::text[]) AS name (tenant, kind, folded)
+), ends AS (
+    SELECT tenant, kind, folded FROM given
+    UNION
+    SELECT m.tenant, m.kind, m.canonical_folded FROM given g
+    JOIN entity_merges m ON m.tenant = g.tenant AND m.kind = g.kind AND m.alias = g.folded AND m.undone_at IS NULL
+)
+SELECT m.tenant, m.kind, m.alias, m.alias_label, m.canonical, m.canonical_folded FROM ends e
+JOIN entity_merges m
+    ON m.tenant = e.tenant AND m.kind = e.kind AND m.canonical_folded = e.folded AND m.undone_at IS NULL
+ORDER BY m.id
 """
 
 
@@ -71,11 +82,16 @@ class Aliases:
         return spelling.get(label.casefold(), label)
 
 
-async def read_aliases(connection: Connection, tenants: Iterable[str]) -> Aliases:
-    """The merges in force, with all aliases of each name."""
+async def read_aliases(connection: Connection, memories: Sequence[Memory]) -> Aliases:
+    """The merges in force for the memories' names, with all other aliases of the same names."""
+    names = list(dict.fromkeys(name for memory in memories for name in _names(memory)))
+    if not names:
+        return Aliases()
+    tenants, kinds, folded = (list(part) for part in zip(*names, strict=True))
+    rows = await connection.fetch(_IN_FORCE, tenants, kinds, folded)
     called: dict[NameKey, str] = {}
     standing: dict[NameKey, MergedName] = {}
-    for row in await connection.fetch(IN_FORCE, list(dict.fromkeys(tenants))):
+    for row in rows:
         called[NameKey(row["tenant"], row["kind"], row["alias"])] = row["canonical"]
         key = NameKey(row["tenant"], row["kind"], row["canonical_folded"])
         known = standing[key].aliases if key in standing else ()
@@ -83,10 +99,18 @@ async def read_aliases(connection: Connection, tenants: Iterable[str]) -> Aliase
     return Aliases(called, standing)
 
 
+def _names(memory: Memory) -> Iterable[NameKey]:
+    ends = (end for one in memory.statements for end in (one.subject, one.object))
+    for name in (*memory.entities, *ends, *((memory.speaker,) if memory.speaker else ())):
+        yield NameKey(memory.tenant, "entity", name.casefold())
+    for one in memory.statements:
+        yield NameKey(memory.tenant, "relation", one.relation.casefold())
+
+
 async def as_changes(connection: Connection, rows: Sequence[Row]) -> list[Change]:
     """Rows of `CHANGES` or `CHANGES_OF` as changes, with merged names and successions."""
     memories = [record_sql.to_memory(row) for row in rows]
-    aliases = await read_aliases(connection, (memory.tenant for memory in memories))
+    aliases = await read_aliases(connection, memories)
     older, newer = await read_links(connection, memories)
     return [
         Change(

@@ -153,8 +153,9 @@ class ExtractionQueue:
 
     async def put_back(self, taken: Sequence[Taken]) -> None:
         """Releases claims, so that other workers can claim the memories at once."""
-        for one in taken:
-            await fetched(self._pool, "putting memories back", _AGAIN, one.memory.tenant, one.memory.id, one.ticket)
+        async with borrow(self._pool, "putting memories back") as connection:
+            for one in taken:
+                await connection.execute(_AGAIN, one.memory.tenant, one.memory.id, one.ticket)
 
     async def due(self) -> dict[str, int]:
         """How many memories wait, by the extractor they wait for."""

@@ -376,7 +376,8 @@ async def _neighbours(connection: Connection, tenant: str, ids: Iterable[str]) -
 async def _enqueue(
     connection: Connection, tenant: str, ids: Sequence[str], neighbours: Sequence[str]
 ) -> dict[str, int]:
-    rows = await connection.fetch(sql.ENQUEUE, tenant, list(dict.fromkeys((*ids, *neighbours))))
+    queued = list(dict.fromkeys((*ids, *neighbours)))
+    rows = await connection.fetch(sql.ENQUEUE, tenant, queued) if queued else ()
     positions = {row["memory_id"]: row["position"] for row in rows}
     return {name: positions[name] for name in ids}
 

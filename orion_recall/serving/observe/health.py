@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
 
@@ -17,7 +16,7 @@ from orion_recall.serving.observe.heartbeat_fields import CopyState, Health, Sto
 from orion_recall.serving.observe.metrics import ObservedService
 from orion_recall.settings import RECALL_GROUP
 from orion_recall.sources.several_stores import SeveralStores
-from orion_recall.tasks import outcomes, sleep
+from orion_recall.tasks import cancel, outcomes, sleep
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
 
@@ -155,23 +154,26 @@ class Readiness:
 
     def __init__(self) -> None:
         self._attached: tuple[ObservedService, Redis] | None = None
-        self._one_at_a_time = asyncio.Lock()
-        self._found: Mapping[str, str | None] = {}
-        self._found_at = -math.inf
+        self._checking: asyncio.Task[Mapping[str, str | None]] | None = None
+        self._checked_at = 0.0
 
     def attach(self, running: ObservedService, redis: Redis) -> None:
-        self._attached, self._found_at = (running, redis), -math.inf
+        self._attached = (running, redis)
+        if self._checking is not None and self._checking.done():
+            self._checking = None
 
     async def check(self) -> Mapping[str, str | None]:
         """What is found now, or was less than a second ago."""
         if self._attached is None:
             return {"model": "the model and the stores are being opened"}
-        asked_at = time.monotonic()
-        async with self._one_at_a_time:
-            if self._found_at < asked_at - _FRESH_S:
-                self._found = await self._check(*self._attached)
-                self._found_at = time.monotonic()
-            return self._found
+        over = self._checking is None or self._checking.done()
+        if self._checking is None or (over and time.monotonic() - self._checked_at > _FRESH_S):
+            self._checking = asyncio.create_task(self._check(*self._attached), name="readiness")
+        return await asyncio.shield(self._checking)
+
+    async def close(self) -> None:
+        if self._checking is not None:
+            await cancel(self._checking)
 
     async def _check(self, running: ObservedService, redis: Redis) -> Mapping[str, str | None]:
         by_name = running.opened.sources.by_name
@@ -180,6 +182,7 @@ class Readiness:
         bus, *found = await asyncio.gather(
             _bus(running, redis), *(_answers(running, name, by_name[name], within_s=_CHECK_S) for name in known)
         )
+        self._checked_at = time.monotonic()
         answers = dict(zip(known, found, strict=True))
         return {"model": _model(running), "bus": bus, **{one: answers.get(one, "not configured") for one in names}}
 

@@ -152,6 +152,7 @@ async def _serving(settings: Settings, observer: Observer, registry: CollectorRe
         yield
     finally:
         await port.stop()
+        await observer.readiness.close()
         await cancel(ticking)
 
 
