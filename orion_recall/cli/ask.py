@@ -25,6 +25,7 @@ from orion_recall.cli.output import (
     show,
     table,
     visible,
+    wants_json,
 )
 from orion_recall.contracts import BundleStats, RecallOptionsV1, RecallQueryV1, RecallReplyV1
 from orion_recall.recall.report.reply import apportioned
@@ -107,7 +108,8 @@ def ask(
     of_cascade = by_layer or not options.keys().isdisjoint(("confidence_threshold", "max_cascade_depth"))
     if of_cascade and "cascade" not in options and all(item.layer is None for item in reply.bundle.items):
         note("--threshold, --depth and --by-layer are of a cascade, and there was none: add --cascade")
-    show(value, *_shown(reply, explain=explain))
+    # Made for the eye alone: a trace of another version may lack what its sentences need.
+    show(value, *(() if wants_json() else _shown(reply, explain=explain)))
     return 0
 
 

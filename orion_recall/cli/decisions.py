@@ -34,6 +34,7 @@ from orion_recall.cli.output import (
     progress_bars,
     show,
     table,
+    wants_json,
 )
 from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.cli.signals import interrupted_once
@@ -144,7 +145,8 @@ async def _explain(settings: Settings, name: str, memory: str | None, tenant: st
     value = {"decision": decision.id, "basis": told.basis, "notes": told.notes, **figures}
     said = {one.memory_id: {"text": one.text, "speaker": one.speaker} for one in texts.items}
     candidates = [{**one, **said.get(one["id"], {})} for one in told.trace["candidates"]]
-    shown = trace_shown(stats_of(told.decision), {**told.trace, "candidates": candidates})
+    stats, trace = stats_of(told.decision), {**told.trace, "candidates": candidates}
+    shown = () if wants_json() else trace_shown(stats, trace)
     show({**value, "trace": told.trace, "texts": texts}, *map(Remark, told.notes), *shown)
 
 

@@ -228,7 +228,9 @@ def bars(*columns: ProgressColumn) -> Generator[Progress]:
     columns = columns or (
         TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
     )  # fmt: skip
-    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as made:
+    with Progress(
+        *columns, console=shown, transient=True, disable=not shown.is_terminal, redirect_stdout=False
+    ) as made:
         yield made
 
 

@@ -381,7 +381,7 @@ class _Compiler:
         names = {iri: folded(name) for iri, name in self._relations.items()}
         wanted = {folded(word): word for word in relation.types}
         known = sorted(set(names.values()))
-        for name in wanted.keys() - set(known):
+        for name in sorted(wanted.keys() - set(known)):
             near = get_close_matches(name, known, 5, 0.5) or known[:10]
             listed = ", ".join(one.replace(" ", "_").upper() for one in near) or "none"
             what = f"there is no relation {wanted[name]} in this graph: there is {listed}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -67,7 +67,8 @@ class SpeakerCache:
             if known is None:
                 raise
             return known.names
-        if self._writes == before:  # else a write in between may have added one
+        # Else a write in between may have added one, which an answer for a moment may lack.
+        if self._writes == before or self._fresh_s < math.inf:
             if self._count >= MOST_SCOPES:
                 self.clear()
             of_tenant = self._of.setdefault(scope.tenant, {})
@@ -90,17 +91,21 @@ class SpeakerCache:
     def note(self, changes: Iterable[Change], former: Iterable[tuple[str, str]] = ()) -> None:
         """What was written; `former` are tenant and speaker of what was changed or deleted: they are read anew."""
         self._writes += 1
-        for tenant, speaker in former:
-            of_tenant = self._of.get(tenant, {})
-            for scope in [scope for scope, known in of_tenant.items() if speaker in known.names]:
-                del of_tenant[scope]
-                self._count -= 1
         latest = {(change.memory.tenant, change.memory.id): change.memory for change in changes}
+        spoken = defaultdict[tuple[str, str], list[Memory]](list)
         for memory in latest.values():
             if memory.is_live and memory.speaker:
-                for scope, known in self._of.get(memory.tenant, {}).items():
-                    if memory.speaker not in known.names and _speaks_in(memory, scope):
-                        known.names |= {memory.speaker}
+                spoken[memory.tenant, memory.speaker].append(memory)
+        for tenant, speaker in former:
+            of_tenant, still = self._of.get(tenant, {}), spoken.get((tenant, speaker), ())
+            for scope in [scope for scope, known in of_tenant.items() if speaker in known.names]:
+                if not any(_speaks_in(memory, scope) for memory in still):
+                    del of_tenant[scope]
+                    self._count -= 1
+        for (tenant, speaker), memories in spoken.items():
+            for scope, known in self._of.get(tenant, {}).items():
+                if speaker not in known.names and any(_speaks_in(memory, scope) for memory in memories):
+                    known.names |= {speaker}
 
 
 _MOST = 8192
@@ -108,7 +113,7 @@ _MOST_CHARS = 4000
 
 
 class KeptViews:
-    """The memories that were read last. A longer text is not kept, so that the memory they take has a bound."""
+    """The memories that were asked for last. A longer text is not kept, so that what they take has a bound."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, MemoryView] = OrderedDict()
@@ -120,6 +125,8 @@ class KeptViews:
         """The memories of these keys, in their order; `read` reads those that are not kept."""
         kept = self._kept.get
         views = {key: view for key in keys if (view := kept(key)) is not None}
+        for key in views:
+            self._kept.move_to_end(key)
         if len(views) == len(keys) or not (missing := [key for key in keys if key not in views]):
             return views
         before = self._writes

@@ -94,7 +94,8 @@ class QueryBatcher(Generic[T]):
         """Embed until nothing waits. In the worker, so that batches follow each other without a loop's turn."""
         while batch := self._take():
             try:
-                outcome = self._encode(batch)
+                if len(outcome := self._encode(batch)) != len(batch):
+                    raise ModelError(f"{len(batch)} texts have {len(outcome)} vectors")
             except BaseException as error:  # noqa: BLE001 (a panic of the tokenizer, too: those who wait get it)
                 outcome = ModelError(f"the query could not be embedded: {error}")
                 outcome.__cause__ = error

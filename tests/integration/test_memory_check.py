@@ -15,6 +15,7 @@ import pytest
 from orion_recall.cli.main import run
 from orion_recall.cli.memory.copies import KINDS
 from orion_recall.contracts import MemoryV1, RecallQueryV1
+from orion_recall.graph.vocabulary import ORION
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.reader import MemoryName, RecordReader
@@ -80,6 +81,13 @@ async def break_it(record: Record, memory_changes: MemoryChanges, projector: Pro
     await part.apply([Change(position=position, memory=ghost)])
 
 
+async def next_turns(opened: Opened) -> list[tuple[str, str]]:
+    assert opened.graph is not None
+    turns = "SELECT ?one ?other WHERE { GRAPH ?g { ?a o:next ?b . ?a o:id ?one } GRAPH ?g { ?b o:id ?other } }"
+    rows = await opened.graph.select(f"PREFIX o: <{ORION}> {turns}")
+    return [(row["one"], row["other"]) for row in rows]
+
+
 @pytest.mark.parametrize("kind", ["index", "graph"])
 async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data_dir: Path, kind: str) -> None:
     reader, memory_changes = RecordReader(pool), MemoryChanges(pool)
@@ -108,6 +116,10 @@ async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data
         assert (await find_drift(reader, part)).count == 0
         assert part.position == await record.head(), "the position has not moved"
         assert opened.index is not None
+        if kind == "graph":
+            assert dict(await next_turns(opened)) == {
+                f"m{turn}": f"m{turn + (2 if turn == 2 else 1)}" for turn in range(11) if turn != 3
+            }
         if kind == "index":
             views = await opened.index.fetch([memory_key(TENANT, "m2")])
             assert [view.text for view in views.values()] == ["Bo painted the boat."]

@@ -27,7 +27,7 @@ _CONFIG, _AT_ONCE = "edge_config.json", 100
 
 def copy_with_holes(source: str | Path, target: str | Path) -> None:
     """Copies a file's bytes, and leaves holes for zeros: an index has megabytes that are allocated and not used."""
-    with Path(source).open("rb") as read, Path(target).open("wb", buffering=0) as written:
+    with Path(source).open("rb") as read, Path(target).open("wb") as written:
         while part := read.read(_HOLE_BYTES):
             if part.strip(b"\0"):
                 written.write(part)

@@ -116,6 +116,9 @@ async def _write(
             if again and isinstance(projection, RewrittenCopy):
                 await projection.apply_anew(changes)
             else:
+                # The turn before it says which one follows.
+                before = {MemoryName(one.memory.tenant, one.previous.id) for one in changes if one.previous}
+                changes += await reader.changes_of(sorted(before.difference(names)), projection.position)
                 await projection.apply(changes)
             await projector.report()
 

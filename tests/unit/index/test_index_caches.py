@@ -72,6 +72,8 @@ async def test_speakers_are_read_once_for_a_scope_and_follow_what_is_written() -
         assert await cache.names(one, read) == {"Ana"}
     cache.note(changes(memory("b", "x", speaker="Bo", session_id="s1")))
     assert (await cache.names(scope, read), await cache.names(session, read)) == ({"Ana", "Bo"}, {"Ana"})
+    cache.note(changes(memory("b", "y", speaker="Bo", session_id="s1")), {(TENANT, "Bo")})  # still a speaker
+    assert await cache.names(scope, read) == {"Ana", "Bo"}
     assert reads == [scope, session]
     held.clear()
     cache.note((), {(TENANT, "Ana")})

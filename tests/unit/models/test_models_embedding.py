@@ -166,6 +166,15 @@ async def test_a_text_seen_before_comes_from_the_cache_and_cannot_be_changed_by_
         again += 1
 
 
+async def test_an_encoder_that_gives_too_few_vectors_fails_that_batch_alone() -> None:
+    given = [[], [np.zeros(1, dtype=np.float32)]]
+    batcher = QueryBatcher(lambda _: given.pop(0))
+    with pytest.raises(ModelError, match="1 texts have 0 vectors"):
+        await batcher.embed("text")
+    assert (await batcher.embed("text")).tolist() == [0.0]
+    await batcher.close()
+
+
 async def test_a_cancelled_caller_does_not_disturb_the_others(
     batcher: QueryBatcher[Vector], encoder: GatedEncoder
 ) -> None:
