@@ -125,7 +125,7 @@ def _admits(one: Condition, tenants: Collection[str] | None) -> bool:
 
 
 def edge_filter(where: Filter) -> qe.Filter:
-    must, should, must_not = ([_condition(one) for one in part] or None for part in where)
+    must, should, must_not = [[_condition(one) for one in part] or None for part in where]
     return qe.Filter(must=must, should=should, must_not=must_not)
 
 

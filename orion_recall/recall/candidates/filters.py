@@ -126,13 +126,12 @@ def answering(kept: Pairs, understood: Understanding, profile: Profile, dropped:
 
 def _said(kept: Pairs, said: SaidBy, dropped: Dropped) -> Pairs:
     """The candidates that this person said, or that report it, of the time asked about; all where none is."""
-
-    def is_own(memory: MemoryView) -> bool:
-        if said.intervals and not overlap(said.intervals, memory.ts, exactly=True):
-            return False
-        return memory.speaker in said.speakers or reports(memory.text[:_MOST_CHARS], said.names)
-
-    own = [one for one in kept if is_own(one[1])]
+    own = [
+        (candidate, memory)
+        for candidate, memory in kept
+        if (memory.speaker in said.speakers or reports(memory.text[:_MOST_CHARS], said.names))
+        and (not said.intervals or overlap(said.intervals, memory.ts, exactly=True))
+    ]
     return dropped.others("not_said_by", kept, own) if own else kept
 
 

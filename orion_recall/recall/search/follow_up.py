@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from orion_recall.interfaces import Source, TitleFinder
@@ -55,15 +56,19 @@ async def follow_up(
     asked = [requests[name] for name in INDEX_SOURCES if name in well and name in requests]
     if not asked or not kept or timeout_s <= 0:
         return {}, ()
-    looking: dict[str, Coroutine[Any, Any, Mapping[int, _Lead]]] = {}
+    looking: dict[str, Callable[[], Coroutine[Any, Any, Mapping[int, _Lead]]]] = {}
     ranking, titles, by_name = profile.ranking, sources.titles, sources.by_name
     tenant = asked[0].scope.tenant
     if titles and ranking.links > 0 and await or_else(titles.has_titles(tenant), False, timeout_s):
-        looking["links"] = _linked(kept, question, asked[0], titles)
+        looking["links"] = partial(_linked, kept, question, asked[0], titles)
     if ranking.second_step > 0 and "lexical" in well and "lexical" in requests:
-        looking["second_step"] = _stepped(kept, question, requests["lexical"], by_name["lexical"])
+        looking["second_step"] = partial(_stepped, kept, question, requests["lexical"], by_name["lexical"])
     nothing: Mapping[int, _Lead] = {}
-    found = await asyncio.gather(*(or_else(one, nothing, timeout_s) for one in looking.values()))
+
+    async def found_by(look: Callable[[], Coroutine[Any, Any, Mapping[int, _Lead]]]) -> Mapping[int, _Lead]:
+        return await or_else(look(), nothing, timeout_s)  # begun here: a task may be cancelled before it starts
+
+    found = await asyncio.gather(*map(found_by, looking.values()))
     parts: dict[str, Mapping[int, float]] = {}
     further: dict[int, Candidate] = {}
     known = {candidate.key for candidate, _ in kept}
