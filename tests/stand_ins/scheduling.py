@@ -8,16 +8,28 @@ import pytest
 from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs]
 from xdist.scheduler import LoadFileScheduling  # pyright: ignore[reportMissingTypeStubs]
 
-# Files whose tests ask one program that is up: to start it takes longer than most of them.
-_ASKS_WHAT_IS_UP = ("ask", "import", "memory", "up")
+# Files that share what takes longer to start than most of their tests: a program that is up, a Qdrant stand-in.
+_SHARED = {
+    **dict.fromkeys(("test_cli_ask", "test_cli_import", "test_cli_memory", "test_cli_up"), "up"),
+    **dict.fromkeys(
+        (
+            "test_index_qdrant",
+            "test_index_record_identity",
+            "test_sources_memory_indexes",
+            "test_sources_passage_indexes",
+            "test_sources_token_indexes",
+        ),
+        "qdrant",
+    ),
+}
 
 
 class _Scheduling(LoadFileScheduling):
-    """Whole files to one process; those that ask the program that is up to the same one."""
+    """Whole files to one process; those that share a server or a program that is up to the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return "up" if Path(file).stem.removeprefix("test_cli_") in _ASKS_WHAT_IS_UP else file
+        return _SHARED.get(Path(file).stem, file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:

@@ -65,6 +65,7 @@ def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_client_loads_redis_and_pydantic_and_nothing_else():
     # redis loads OpenTelemetry by itself, where there is one: that is no doing of ours.
     done = run(
@@ -84,6 +85,7 @@ def test_the_package_itself_loads_none_of_its_modules():
     assert done.stdout.strip() == ""
 
 
+@pytest.mark.slow
 def test_the_client_works_where_no_extra_is_installed():
     done = run(
         f"{WITHOUT_EXTRAS}\nfrom orion_recall import {', '.join(OF_THE_CLIENT)}\n"

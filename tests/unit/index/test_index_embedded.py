@@ -103,6 +103,7 @@ async def test_a_shard_that_cannot_be_loaded_is_an_error_with_advice(
         await made(folder, sparse).open()
 
 
+@pytest.mark.slow
 async def test_an_optimised_copy_takes_the_place_of_an_index_that_is_written_to_meanwhile(
     folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
 ):
@@ -139,6 +140,7 @@ async def held(one: EdgeIndex) -> dict[str, tuple[int, str]]:
     return {memory.id: (versions[number], memory.text) for number, memory in found.items()}
 
 
+@pytest.mark.slow
 async def test_an_optimiser_that_fails_leaves_the_index_as_it_is(
     folder: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
@@ -233,6 +235,7 @@ async def taken_over(index: EdgeIndex) -> None:
     await index.swap_in(staged)
 
 
+@pytest.mark.slow
 async def test_one_by_the_same_model_is_taken_over_by_the_index_that_is_open(live: Path, sparse: SparseEncoder):
     async with opened(EdgeIndex(live, OLD, sparse)) as index:
         assert index.staged_rebuild() is None
@@ -253,6 +256,7 @@ async def test_one_by_the_same_model_is_taken_over_by_the_index_that_is_open(liv
 
 
 @pytest.mark.parametrize("kept_from", [0, 20_000], ids=["kept rarity", "counted"])
+@pytest.mark.slow
 async def test_an_index_that_is_written_to_scores_as_one_that_is_made_anew(
     tmp_path: Path, sparse: SparseEncoder, kept_from: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

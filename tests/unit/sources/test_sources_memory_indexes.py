@@ -245,6 +245,7 @@ async def test_a_memory_that_comes_twice_in_one_batch_is_as_it_was_last(index: M
 
 
 @pytest.mark.parametrize("kind", KINDS[1:], indirect=True)
+@pytest.mark.slow
 async def test_a_server_finds_the_same_twenty_as_the_embedded_index(
     kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn
 ):
