@@ -269,6 +269,45 @@ async def test_what_a_dead_worker_had_is_done_when_its_time_is_over_and_a_late_o
     assert (await held(pool, "a")).entities == ("Ana",)
 
 
+async def test_what_waits_while_postgres_is_away_is_extracted_when_it_is_back_and_written_once(
+    pool: Pool, engines: EmbeddedEngines
+) -> None:
+    record = Record(pool, extractor="llm")
+    stored = await record.store([memory(name, f"{name} is Bo") for name in "abcdef"])
+    slow, queue = Slow(), ExtractionQueue(pool)
+    slow.longest_s = 600.0  # what a worker has in hand comes back when the test says so
+
+    async def both_have_one() -> bool:
+        return len(slow.passages) == 2
+
+    async with at_work(pool, slow, slow) as parts:
+        await until(both_have_one, "each of two workers has one in hand")
+
+        async def both_wait() -> bool:
+            return all(part.error is not None for part in parts)
+
+        async def the_others_are_done() -> bool:
+            return await queue.due() == {"llm": 2}
+
+        await engines.postgres.stop()
+        try:
+            slow.go.set()
+            await until(both_wait, "what they have in hand cannot be written, and they wait")
+        finally:
+            await engines.postgres.start()
+        await until(the_others_are_done, "what nobody had in hand is extracted")
+        # The two that were in hand are due again when the time of those who took them is over, and not before.
+        assert await queue.take("llm", 6, for_s=1) == []
+        await pool.execute("UPDATE memory_extractions SET due_at = due_at - interval '1 hour'")
+        await settled(pool)
+        await counted(parts, ExtractionCounts(extracted=6, failed=2))
+    assert sorted(one.text[0] for one in slow.passages) == list("aabbcdef")
+    held = await record.get("acme", list("abcdef"))
+    assert {(one.extracted_by, one.entities, one.version) for one in held.values()} == {("llm", ("Ana", "Bo"), 1)}
+    told = [change.memory.id for change in await record.changes(stored.position or 0, 100)]
+    assert sorted(told) == list("abcdef"), "index and graph are told of each once"
+
+
 @pytest.mark.parametrize("step", ["UPDATE ON memories", "INSERT ON outbox", "DELETE ON memory_extractions"])
 async def test_what_is_cut_off_at_any_step_of_its_end_is_done_again_as_a_whole(pool: Pool, step: str) -> None:
     record = Record(pool, extractor="llm")

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orion_recall.contracts import MemoryV1
+from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.record.compose import Patch, as_message, compose, content_hash
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.record.sql import LOCK_OUTBOX
+from orion_recall.memory.replicas import projector
+from orion_recall.memory.replicas.projector import Projector
+from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Connection, Pool, borrow, open_pool
 from orion_recall.values import Change, Memory
+from tests.samples.index_kinds import snapshot
+from tests.samples.source_samples import ALL, HashingEmbedder, key
 from tests.stand_ins.memory_changes import MemoryChanges
 
 NOON = 1772366400.0
@@ -256,6 +266,41 @@ async def test_a_deleted_memory_goes_out_of_the_projections_and_never_comes_back
         True,
     )
     assert (await memory_changes.history(TENANT, "b"))[-1].lineage == {"reason": "wrong"}
+
+
+@asynccontextmanager
+async def following(record: Record, folder: Path) -> AsyncGenerator[tuple[EdgeIndex, Projector]]:
+    """An index in the folder, and what brings it to where the record is."""
+    index = EdgeIndex(folder / "index", HashingEmbedder(), SparseEncoder())
+    await index.open()
+    try:
+        yield index, Projector(record, index, copy="test")
+    finally:
+        await index.close()
+
+
+async def test_an_index_that_is_made_anew_from_the_record_is_as_the_one_that_was_deleted(
+    record: Record, memory_changes: MemoryChanges, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crane = {"text": "The harbour crane has a new gearbox from Bergen.", "entities": ["Harbour Works"]}
+    async with following(record, folder) as (index, follower):
+        await record.store(ALL)
+        await follower.catch_up()
+        await memory_changes.update(TENANT, [Patch(id="crane", changes=crane)])
+        await follower.catch_up()
+        await memory_changes.delete(TENANT, ["shed"])
+        await follower.catch_up()
+        await record.store([turn("turn-1", 1), memory("new", "The crane of Fjord Labs.", session_id="s1")])
+        await follower.catch_up()
+        held, answers = await index.held(), await snapshot(index)
+    versions = {"crane": 2, "order": 1, "turn-1": 1, "new": 1}
+    assert held == {key(name): version for name, version in versions.items()} | {key("crane", "other"): 1}
+    shutil.rmtree(folder / "index")
+    monkeypatch.setattr(projector, "_AT_ONCE", 2)  # in pages, each of them made ready while another is written
+    async with following(record, folder) as (index, follower):
+        assert (index.position, index.count) == (0, 0)
+        assert await follower.catch_up() == await record.head()
+        assert (await index.held(), await snapshot(index)) == (held, answers)
 
 
 async def test_an_erased_memory_leaves_no_word_in_record_and_history(

@@ -150,6 +150,27 @@ async def test_an_invalid_store_message_is_answered_and_set_aside_as_it_was(name
     assert {key: value for key, value in letter.items() if key.startswith(b"field:")} == original
 
 
+async def test_a_store_message_that_has_killed_its_workers_is_answered_set_aside_and_in_nobodys_way(
+    storer: Storer, service: Service, tenant: str, service_database: Connection
+) -> None:
+    message = storer.executor.message({"memories": [memory(tenant)]}, kind=KIND)
+    fields = {"envelope": json.dumps(message)}
+    entry_id = await storer.executor.hand_to_a_dead_worker(
+        fields, deliveries=service.settings.max_deliveries, stream=storer.stream
+    )
+    (receipt,) = await storer.receipts(entry_id)
+    assert (receipt["kind"], receipt["correlation_id"]) == ("memory.receipt.v1", message["correlation_id"])
+    assert (receipt["payload"]["error"]["type"], receipt["payload"]["results"]) == ("failed", [])
+    assert "delivered 5 times without an answer" in receipt["payload"]["error"]["message"]
+    (letter,) = await storer.letters(entry_id)
+    assert letter[b"reason"].startswith(b"poison: delivered 5 times")
+    assert letter[b"field:envelope"] == fields["envelope"].encode()
+    later = memory(tenant)
+    assert (await storer.receipt([later]))["stored"] == 1
+    stored = await service_database.fetch("SELECT id FROM memories WHERE tenant = $1", tenant)
+    assert [row["id"] for row in stored] == [later["id"]]
+
+
 MESSAGES: dict[str, dict[str, Any]] = {
     "memory.store.v1": {"memories": [{"id": "new", "text": "It rained."}]},
     "memory.update.v1": {"memories": [{"id": "old", "text": "It poured."}]},
