@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import cast
 
 import orion_recall
 
@@ -41,12 +39,10 @@ FRONT_DOORS = frozenset(("__init__",))
 def modules() -> dict[str, ast.Module]:
     """Every module of the package by its dotted name below it; a package stands for its `__init__`."""
     found: dict[str, ast.Module] = {}
-    gc.disable()  # it would go through a million nodes again and again
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
         found[name] = ast.parse(path.read_text("utf-8"), str(path))
-    gc.enable()
     return found
 
 
@@ -84,15 +80,7 @@ def trees() -> dict[str, ast.Module]:
 def nodes() -> dict[str, list[ast.AST]]:
     """Imports, functions and handlers of every module: the trees are walked once."""
     kinds = ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ExceptHandler
-    return {name: [node for node in statements(tree) if isinstance(node, kinds)] for name, tree in trees().items()}
-
-
-def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements and handlers below a node: expressions, most of a tree, are not looked into."""
-    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for one in cast("list[ast.AST]", getattr(node, part, ())):
-            yield one
-            yield from statements(one)
+    return {name: [node for node in ast.walk(tree) if isinstance(node, kinds)] for name, tree in trees().items()}
 
 
 @cache
