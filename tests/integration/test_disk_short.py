@@ -81,6 +81,11 @@ async def test_copies_stop_say_so_and_go_on_while_stores_are_recorded(settings: 
 
         disk.free = 300 * MIB
         await caught_up(service, receipt.position or 0)
+
+        async def go_on() -> bool:  # a copy says so once the step that brought it there has ended
+            return not any(one.projection.stalled for one in service.background.projectors)
+
+        await until(go_on, "both copies are written again")
         assert (await client.recall("What does the crane need?")).bundle.stats.outcome == "ok"
 
         async def untold() -> bool:
