@@ -20,7 +20,7 @@ from orion_recall.graph.projection import Metadata, OperationPlan, plan_changes,
 from orion_recall.graph.stores.sparql import held_nodes, memories_by_key, versions_in, versions_query
 from orion_recall.graph.vocabulary import ORION, PROJECTION, Row
 from orion_recall.index.embedded.folders import clear_builds, free_place, is_complete, live_place, swap, tidy
-from orion_recall.index.engine_threads import EngineThreads
+from orion_recall.index.engine_threads import EngineThreads, to_the_end
 from orion_recall.index.metadata import refuse_another
 from orion_recall.values import Change, MemoryView
 
@@ -86,8 +86,9 @@ class RdfGraph:
         )
         try:
             await self._threads.run(self._load)
-        except SourceError:
-            await self.close()
+        except BaseException:
+            # Cancelled, too: the thread would go on writing into a folder that is nobody's.
+            await to_the_end(self.close())
             raise
         await self.check()
 

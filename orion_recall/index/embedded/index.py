@@ -18,7 +18,7 @@ import qdrant_edge as qe
 
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock
-from orion_recall.errors import DiskShort, EngineError, SourceError
+from orion_recall.errors import DiskShort, SourceError
 from orion_recall.index.caches import KeptViews, SpeakerCache
 from orion_recall.index.embedded.folders import (
     build_place,
@@ -241,8 +241,9 @@ class EdgeIndex(IndexReads):
         self._lock = FolderLock.acquire(self.folder, what="the index", hint=hint)
         try:
             await self._writer.run(self._live.load)
-        except (SourceError, EngineError):
-            await self.close()
+        except BaseException:
+            # Cancelled, too: the thread would go on writing into a folder that is nobody's.
+            await to_the_end(self.close())
             raise
         await self.check()
 

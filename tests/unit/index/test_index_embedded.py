@@ -73,6 +73,21 @@ async def test_a_second_owner_is_refused_with_the_holders_pid_and_the_first_goes
     assert names(await LexicalSource(index, sparse).search(request("zeppelin")), [memory("new", "x")]) == ["new"]
 
 
+async def test_an_opening_that_is_cancelled_lets_the_folder_go_and_writes_nothing_after(
+    folder: Path, sparse: SparseEncoder
+):
+    opening = asyncio.create_task(made(folder, sparse).open())
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    # A thread that still writes would make the folder anew, or be in the way of the next owner.
+    shutil.rmtree(folder / "index")
+    async with opened(made(folder, sparse)) as again:
+        await again.apply(changes(*ALL))
+        assert again.count > 0
+
+
 async def test_an_index_made_by_another_model_is_refused_with_advice(
     index: EdgeIndex, folder: Path, sparse: SparseEncoder
 ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -70,6 +71,17 @@ async def test_a_second_owner_is_refused_and_the_first_goes_on(graph: RdfGraph, 
     with pytest.raises(EngineError, match=r"the graph .*already open in this process.*ORION_DATA_DIR"):
         await RdfGraph(folder / "graph").open()
     assert set(names(await RdfSource(graph, None).search(request("Fjord Labs")), ALL)) == {"work", "place"}
+
+
+async def test_an_opening_that_is_cancelled_lets_the_folder_go_and_writes_nothing_after(folder: Path):
+    opening = asyncio.create_task(RdfGraph(folder / "new").open())
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    again = RdfGraph(folder / "new")
+    await again.open()
+    await again.close()
 
 
 async def test_a_store_that_cannot_be_opened_is_an_error_with_advice(graph: RdfGraph, folder: Path):
