@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile import Profile
@@ -69,15 +70,16 @@ Memories = Mapping[int, MemoryView]
 NO_VALUES: Mapping[int, float] = {}
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Pool:
     """What one pass over the profile's sources in one scope asks, and what its stages have found so far.
 
     `applied_position` is the tombstones' position from before the search; the hits of passes that are `given` are
     ranked without one. `reports` are the sources' lists, `within` the further ones, `listed` the keys of a period.
-    `candidates` are fused, `kept` those of them that may be shown, with their memories; `scored` and `ranked` are
-    best first. By key: `closeness` is late interaction as it was measured, `similarities` the cosines of the dense
-    search, `followed` the parts of the follow-up search, `unindexed` what the index does not hold.
+    The index `is_away` when it was asked and did not answer. `candidates` are fused, `kept` those of them that may
+    be shown, with their memories; `scored` and `ranked` are best first. By key: `closeness` is late interaction as
+    it was measured, `similarities` the cosines of the dense search, `followed` the parts of the follow-up search,
+    `unindexed` what the index does not hold.
     """
 
     query: RecallQueryV1
@@ -94,6 +96,7 @@ class Pool:
 
     reports: Sequence[SourceReport] = ()
     within: Sequence[SourceReport] = ()
+    is_away: bool = False
     listed: Sequence[int] = ()
     candidates: Sequence[Candidate] = ()
     memories: Memories = field(default_factory=dict[int, MemoryView])
@@ -110,24 +113,19 @@ class Pool:
     reranking: ModelReport | None = None
     ranked: Sequence[ScoredCandidate] = ()
 
-    @property
+    @cached_property
     def question(self) -> Question:
         return self.understood.question
 
-    @property
+    @cached_property
     def is_recap(self) -> bool:
         return is_of_period(self.understood)
 
-    @property
+    @cached_property
     def most(self) -> int:
         """How many candidates are ranked in full."""
         wanted = (self.query.options or NO_OPTIONS).k or self.profile.max_total_items
         return max(self.profile.rank_pool, wanted, MOST_OF_PERIOD if self.is_recap else 0)
-
-    @property
-    def is_away(self) -> bool:
-        """Whether the index was asked and did not answer."""
-        return index_is_away(self.reports)
 
     @property
     def left_s(self) -> float:
@@ -139,7 +137,7 @@ class Pool:
         """Seconds that one further call of a source may take."""
         return min(self.limits.source_s, self.left_s)
 
-    @property
+    @cached_property
     def fusing(self) -> Fusing:
         fusion, time = self.profile.fusion, self.profile.time
         weights: Mapping[SourceName, float] = section_values(fusion.weights)  # pyright: ignore[reportAssignmentType]
@@ -240,6 +238,7 @@ async def search(pool: Pool) -> None:
     pool.reports, pool.within = await with_further(
         searching, further, sources.by_name, pool.requests, timeout_s=timeout_s
     )
+    pool.is_away = index_is_away(pool.reports)
     pool.times.done("search")
 
 
@@ -247,6 +246,7 @@ async def take_given(pool: Pool) -> None:
     """The hits of other passes."""
     assert pool.given is not None
     pool.reports, pool.within = pool.given.reports, pool.given.within
+    pool.is_away = index_is_away(pool.reports)
     pool.times.done("search")
 
 
