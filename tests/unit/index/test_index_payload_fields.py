@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,11 @@ async def made_anew(
 
 
 def fields_of(index: EdgeIndex) -> frozenset[str]:
-    return indexed_fields(index._live.checked())
+    return indexed_fields(live_of(index).checked())
+
+
+def live_of(index: EdgeIndex) -> LiveShard:
+    return index._live  # pyright: ignore[reportPrivateUsage]
 
 
 async def test_values_that_come_later_are_found_as_in_an_index_made_anew(
@@ -171,7 +175,7 @@ async def test_the_first_value_that_comes_while_it_is_searched_is_left_out_where
         def written_meanwhile(where: Filter, fields: frozenset[str]) -> object:
             made = translate(where, fields)
             if waiting:
-                index._live.upsert([waiting.pop()])
+                live_of(index).upsert([waiting.pop()])
             return made
 
         monkeypatch.setattr(edge_index, "edge_filter", written_meanwhile)
@@ -180,29 +184,36 @@ async def test_the_first_value_that_comes_while_it_is_searched_is_left_out_where
         assert [one.key for one in await index.in_time_order(Scope(tenant=TENANT), 9)] == [key("first"), 7]
 
 
+VALUES: Sequence[tuple[Mapping[str, Any], set[str]]] = (
+    ({}, set()),
+    ({"text": "of no interest to a filter", "speaker": "Ana"}, {"speaker"}),
+    ({"told": [{"since": 1.0, "until": 2.0}]}, {"told[].since", "told[].until"}),
+    ({"told": [{"since": 1.0, "until": 2.0, "weekday": 3}], "of": 9}, {"told[].weekday", "of"}),
+)
+"""Values of a point, and the fields of which it has the first one."""
+
+
 async def test_a_field_is_indexed_from_its_first_value_on_and_every_field_of_a_larger_index(
     tmp_path: Path, sparse: SparseEncoder, monkeypatch: pytest.MonkeyPatch
 ):
     dense = (await HashingEmbedder().embed_query("crane")).tolist()
-    expected = {"tenant"}
-    for number, (more, fields) in enumerate(
-        (
-            ({}, set[str]()),
-            ({"text": "of no interest to a filter", "speaker": "Ana"}, {"speaker"}),
-            ({"told": [{"since": 1.0, "until": 2.0}]}, {"told[].since", "told[].until"}),
-            ({"told": [{"since": 1.0, "until": 2.0, "weekday": 3}], "of": 9}, {"told[].weekday", "of"}),
-        )
-    ):
+
+    @contextlib.contextmanager
+    def loaded() -> Generator[LiveShard]:
         live = LiveShard(tmp_path, HashingEmbedder(), sparse)
         live.load()
-        assert live.fields == expected
-        live.upsert([IndexPoint(number, dense, {}, {"tenant": TENANT, **more})])
-        expected |= fields
-        assert live.fields == indexed_fields(live.checked()) == expected
+        yield live
         live.save()
         live.close()
+
+    expected = {"tenant"}
+    for number, (values, fields) in enumerate(VALUES):
+        with loaded() as live:
+            assert live.fields == expected
+            live.upsert([IndexPoint(number, dense, {}, {"tenant": TENANT, **values})])
+            expected |= fields
+            assert live.fields == indexed_fields(live.checked()) == expected
     monkeypatch.setattr(payload_fields, "_ALL_FROM_POINTS", 5)
-    live.load()
-    live.upsert([IndexPoint(5, dense, {}, {"tenant": TENANT})])
-    assert live.fields == payload_fields.FIELD_TYPES.keys()
-    live.close()
+    with loaded() as live:
+        live.upsert([IndexPoint(5, dense, {}, {"tenant": TENANT})])
+        assert live.fields == payload_fields.FIELD_TYPES.keys()
