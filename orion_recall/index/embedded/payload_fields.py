@@ -36,7 +36,7 @@ def indexed_fields(shard: qe.EdgeShard) -> frozenset[str]:
 
 
 def fields_to_index(points: Iterable[IndexPoint], held: int) -> frozenset[str]:
-    """The fields that must have an index before the points are written to a shard, which holds so many with them."""
+    """The fields that must have an index before these points are written; the shard holds so many with them."""
     if held >= _ALL_FROM_POINTS:
         return frozenset(FIELD_TYPES)
     found = set[str]()
