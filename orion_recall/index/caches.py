@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from orion_recall.errors import SourceError
+from orion_recall.index.texts import event_time
 from orion_recall.values import Change, Memory, MemoryView, Scope
 
 MOST_SCOPES = 4_000
@@ -19,8 +20,8 @@ MOST_SCOPES = 4_000
 def speaker_scope(scope: Scope) -> Scope:
     """The scope in which names are known: whose memories a query may see at all.
 
-    Tenant, session, user, agent, run and tags (a visibility lane may be a tag) count. Kinds and times do not: who
-    asks for facts, or for last week, may still name somebody who spoke before.
+    Tenant, session, user, agent, run, tags (a visibility lane may be a tag) and `as_of` count. Kinds and times do
+    not: who asks for facts, or for last week, may still name somebody who spoke before.
     """
     return replace(scope, kinds=(), since=None, until=None, speakers=(), told=())
 
@@ -33,6 +34,7 @@ def _speaks_in(memory: Memory, scope: Scope) -> bool:
         and (scope.agent_id is None or memory.agent_id == scope.agent_id)
         and (scope.run_id is None or memory.run_id == scope.run_id)
         and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
+        and (scope.as_of is None or (at := event_time(memory)) is None or at <= scope.as_of)
     )
 
 

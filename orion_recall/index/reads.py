@@ -62,7 +62,7 @@ class IndexReads:
 
     async def has_passages(self, tenant: str) -> bool:
         """Whether a memory of the tenant may have further passages."""
-        where = Filter(must=[Is("tenant", tenants_of(tenant)[1])])
+        where = Filter(must=(Is("tenant", tenants_of(tenant)[1]),))
         return bool((await self._engine.scroll(where, 1, patience="well"))[0])
 
     async def search_dense(
@@ -88,7 +88,7 @@ class IndexReads:
     ) -> Mapping[int, int]:
         if not keys or not await self.has_passages(tenant):
             return {}
-        where = Filter(must=[of_tenant(tenant)], should=[Keys(keys), AnyOf(OF, keys)])
+        where = Filter(must=(of_tenant(tenant),), should=(Keys(tuple(keys)), AnyOf(OF, tuple(keys))))
         (found,) = await self._engine.search([Search(vector, "dense", where, _COMPARED * len(keys))], "well")
         return nearest(_scores(found), keys)
 
@@ -105,7 +105,7 @@ class IndexReads:
         self, tokens: Tokens, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
     ) -> Mapping[int, float]:
         points = points_of(keys, passages)
-        request = Search(tokens, TOKENS, Filter(must=[Keys(list(points))]), len(points))
+        request = Search(tokens, TOKENS, Filter(must=(Keys(tuple(points)),)), len(points))
         (found,) = await self._engine.search([request], "well")
         return {points[name]: score for name, score in _scores(found)}
 
@@ -144,7 +144,7 @@ class IndexReads:
     ) -> Sequence[TimedKey]:
         where = scope_filter(scope)
         if without_sessions:
-            where = where._replace(must_not=[AnyOf("session", without_sessions)])
+            where = where._replace(must_not=(AnyOf("session", tuple(without_sessions)),))
         fields = ["ts", "session"]
         records, _ = await self._engine.scroll(where, limit, fields, newest_first=newest_first, patience="well")
         payloads = ((one.id, payload_of(one)) for one in records)
@@ -188,15 +188,15 @@ async def held_names(engine: Engine, keys: Sequence[int]) -> dict[int, HeldName]
 async def write(engine: Engine, batch: WriteBatch, *, has_passages: bool = True) -> None:
     """Writes the batch. Entities first: a retry still finds which names were dropped."""
     written = {point.key for point in batch.points}
-    others, gone = [Keys([*batch.gone, *written])], list[int]()
+    others, gone = (Keys((*batch.gone, *written)),), list[int]()
     for name in batch.forgotten:
-        where = Filter(must=[Is("tenant", name.tenant), Is("names", name.folded)], must_not=others)
+        where = Filter(must=(Is("tenant", name.tenant), Is("names", name.folded)), must_not=others)
         # One is enough: to count them takes as long as a common name is common.
         if not (await engine.scroll(where, 1))[0]:
             gone.append(name.key)
     gone += batch.gone
     if batch.replaced and has_passages:
-        async for records in _pages(engine, Filter(must=[AnyOf(OF, batch.replaced)]), _PAGE, ()):
+        async for records in _pages(engine, Filter(must=(AnyOf(OF, tuple(batch.replaced)),)), _PAGE, ()):
             gone += [one.id for one in records if one.id not in written]
     if gone:
         await engine.delete(gone)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol
 
 from orion_recall.index.points import DAY_S, TOLD, IndexPoint, weekday
@@ -10,6 +11,9 @@ from orion_recall.index.texts import tenants_of
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.values import Scope, TimeRange
+
+KEPT_FILTERS = 256
+"""So many filters are kept of each form: that of a scope, and what an engine makes of it."""
 
 
 class Is(NamedTuple):
@@ -23,7 +27,7 @@ class AnyOf(NamedTuple):
     """The field has one of the values."""
 
     field: str
-    values: Sequence[str] | Sequence[int]
+    values: tuple[str, ...] | tuple[int, ...]
 
 
 class Within(NamedTuple):
@@ -38,21 +42,24 @@ class Within(NamedTuple):
 class Keys(NamedTuple):
     """The point has one of the keys."""
 
-    keys: Sequence[int]
+    keys: tuple[int, ...]
 
 
 class OneToldTime(NamedTuple):
     """All conditions hold for one and the same told time of the memory."""
 
-    conditions: Sequence[Within | AnyOf]
+    conditions: tuple[Within | AnyOf, ...]
 
 
 class Filter(NamedTuple):
-    """Conditions that must all hold, of which one must hold where there are some, and that may not hold."""
+    """Conditions that must all hold, of which one must hold where there are some, and that may not hold.
 
-    must: Sequence[Condition] = ()
-    should: Sequence[Condition] = ()
-    must_not: Sequence[Condition] = ()
+    It has a hash, as every condition has: an engine keeps what it makes of one.
+    """
+
+    must: tuple[Condition, ...] = ()
+    should: tuple[Condition, ...] = ()
+    must_not: tuple[Condition, ...] = ()
 
 
 Condition = Is | AnyOf | Within | Keys | OneToldTime | Filter
@@ -145,18 +152,25 @@ def scope_filter(
     Further passages of memories are in the scope only `with_passages`. With `told_roughly` a memory is let through,
     too, of which one told time begins early enough and another one ends late enough: engines have indexes for that.
     """
+    where = _scope_filter(scope, with_passages, told_roughly)
+    return where._replace(must=(*where.must, AnyOf("titles", tuple(titles)))) if titles else where
+
+
+# A recall searches several times in the same scope.
+@lru_cache(maxsize=KEPT_FILTERS)
+def _scope_filter(scope: Scope, with_passages: bool, told_roughly: bool) -> Filter:
     conditions: list[Condition] = [of_tenant(scope.tenant) if with_passages else Is("tenant", scope.tenant)]
     conditions += [Is(*each) for each in ids_of(scope)]
-    listed = (("kind", scope.kinds), ("tags", scope.tags), ("titles", titles), ("speaker", scope.speakers))
+    listed = (("kind", scope.kinds), ("tags", scope.tags), ("speaker", scope.speakers))
     conditions += [AnyOf(field, wanted) for field, wanted in listed if wanted]
     if scope.since is not None or scope.until is not None:
         conditions.append(Within("ts", at_least=scope.since, below=scope.until))
     if scope.as_of is not None:
-        conditions.append(Filter(must_not=[Within("ts", above=scope.as_of)]))
+        conditions.append(Filter(must_not=(Within("ts", above=scope.as_of),)))
     if scope.told:
         told = [_told(since, until, weekdays, told_roughly) for since, until, weekdays in _told_ranges(scope.told)]
-        conditions.append(Filter(should=told))
-    return Filter(must=conditions)
+        conditions.append(Filter(should=tuple(told)))
+    return Filter(must=tuple(conditions))
 
 
 def of_tenant(tenant: str) -> AnyOf:
@@ -172,24 +186,24 @@ def ids_of(scope: Scope) -> list[tuple[str, str]]:
     return [(field, wanted) for field, wanted in fields if wanted is not None]
 
 
-def _told(since: float | None, until: float | None, weekdays: Sequence[int], roughly: bool) -> Condition:
+def _told(since: float | None, until: float | None, weekdays: tuple[int, ...], roughly: bool) -> Condition:
     """A told time begins before `until`, ends after `since`, and comes every week on one of the weekdays."""
     prefix = f"{TOLD}[]." if roughly else ""
     conditions = [Within(f"{prefix}since", below=until)] if until is not None else []
     conditions += [Within(f"{prefix}until", above=since)] if since is not None else []
     listed = [AnyOf(f"{prefix}weekday", weekdays)] if weekdays else []
-    return Filter(must=[*conditions, *listed]) if roughly else OneToldTime([*conditions, *listed])
+    return Filter(must=(*conditions, *listed)) if roughly else OneToldTime((*conditions, *listed))
 
 
-def _told_ranges(ranges: Sequence[TimeRange]) -> Iterator[tuple[float | None, float | None, Sequence[int]]]:
+def _told_ranges(ranges: Sequence[TimeRange]) -> Iterator[tuple[float | None, float | None, tuple[int, ...]]]:
     """Intervals of which a told time must overlap one: itself, or as one that comes every week (0 is Monday)."""
     for since, until in ranges:
         yield since, until, ()
-        weekdays: Sequence[int] = range(7)
+        weekdays = tuple(range(7))
         if since is not None and until is not None and until - since < 7 * DAY_S:
             # What begins late in the evening may end on the next day.
             days = range(int(since // DAY_S) - 1, int((until - 1) // DAY_S) + 1)
-            weekdays = list(dict.fromkeys(weekday(day * DAY_S) for day in days))
+            weekdays = tuple(dict.fromkeys(weekday(day * DAY_S) for day in days))
         yield None, until, weekdays
 
 

@@ -21,6 +21,7 @@ from orion_recall.bus.envelope import encode_request
 from orion_recall.contracts import QUERY_KIND, RecallQueryV1
 from orion_recall.graph.vocabulary import Row
 from orion_recall.index.embedded.folders import live_place
+from orion_recall.index.embedded.payload_fields import indexed_fields
 from orion_recall.index.embedded.points import TermRarity, edge_requests
 from orion_recall.index.embedded.shard import sparse_vectors
 from orion_recall.index.embedded.token_column import TokenColumn
@@ -213,7 +214,8 @@ class EngineFloors:
         return costs | {SQL: await self._sql()}
 
     def _search(self, *searches: Search) -> object:
-        return self._shard.query_batch(qe.QueryBatchRequest(edge_requests(self._shard, searches, self._rarity)))
+        asked = edge_requests(self._shard, searches, self._rarity, indexed_fields(self._shard))
+        return self._shard.query_batch(qe.QueryBatchRequest(asked))
 
     def _dense(self, one: Asked) -> object:
         where = scope_filter(one.scope)

@@ -12,7 +12,7 @@ import logging
 import shutil
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import qdrant_edge as qe
 
@@ -51,6 +51,8 @@ from orion_recall.models.token_space import Tokens
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Change, MemoryView, Scope
 
+T = TypeVar("T")
+
 log = logging.getLogger("orion_recall.sources")
 
 # A flush holds Python's lock, the longer the more was written since the last one (some 10 ms for 1,000 points), so
@@ -76,14 +78,16 @@ class EdgeEngine:
         if any(one.using in DENSE_VECTORS for one in requests):
             self._live.refuse_another_model()
 
-        def found() -> Sequence[Sequence[Scored]]:
+        def found(fields: frozenset[str]) -> Sequence[Sequence[Scored]]:
             tenants = self._live.tenants()
-            points = shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, requests, rarity, tenants)))
+            asked = edge_requests(shard, requests, rarity, fields, tenants)
+            points = shard.query_batch(qe.QueryBatchRequest(asked))
             if tenants is not None and self._live.tenants() != tenants:  # another tenant's came while it searched
-                points = shard.query_batch(qe.QueryBatchRequest(edge_requests(shard, requests, rarity)))
+                asked = edge_requests(shard, requests, rarity, fields)
+                points = shard.query_batch(qe.QueryBatchRequest(asked))
             return points
 
-        return await self.threads.run(found)
+        return await self._answered(found)
 
     async def retrieve(
         self,
@@ -109,21 +113,47 @@ class EdgeEngine:
         shard, order = self._live.checked(), None
         if newest_first is not None:
             order = qe.OrderBy("ts", qe.Direction.Desc if newest_first else qe.Direction.Asc)
-        request = qe.ScrollRequest(
-            filter=edge_filter(where),
-            limit=limit,
-            offset=offset,
-            with_payload=list(payload) or False,
-            with_vector=False,
-            order_by=order,
-        )
-        return await self.threads.run(lambda: shard.scroll(request))
+
+        def found(fields: frozenset[str]) -> tuple[Sequence[Record], Any]:
+            if order is not None and "ts" not in fields:
+                return (), None
+            request = qe.ScrollRequest(
+                filter=edge_filter(where, fields),
+                limit=limit,
+                offset=offset,
+                with_payload=list(payload) or False,
+                with_vector=False,
+                order_by=order,
+            )
+            return shard.scroll(request)
+
+        return await self._answered(found)
 
     async def speakers(self, where: Filter) -> frozenset[str]:
         """At most 1000 of each segment."""
-        # Not exact: the names are the same, and to count the memories of each takes five to twenty times the CPU.
-        shard, request = self._live.checked(), qe.FacetRequest("speaker", 1000, False, edge_filter(where))
-        return await self.threads.run(lambda: frozenset(str(hit.value) for hit in shard.facet(request).hits))
+        shard = self._live.checked()
+
+        def found(fields: frozenset[str]) -> frozenset[str]:
+            if "speaker" not in fields:
+                return frozenset()
+            # Not exact: the names are the same, and to count the memories of each takes five to twenty times the
+            # CPU.
+            request = qe.FacetRequest("speaker", 1000, False, edge_filter(where, fields))
+            return frozenset(str(hit.value) for hit in shard.facet(request).hits)
+
+        return await self._answered(found)
+
+    async def _answered(self, ask: Callable[[frozenset[str]], T]) -> T:
+        """What is found with the fields that have an index; asked for again if one came meanwhile, with points."""
+
+        def found() -> T:
+            while True:
+                fields = self._live.fields
+                answer = ask(fields)
+                if self._live.fields == fields:
+                    return answer
+
+        return await self.threads.run(found)
 
     async def delete(self, keys: Sequence[int]) -> None:
         await self.threads.run(lambda: self._live.delete(keys))

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any, cast
 
 import qdrant_edge as qe
 
+from orion_recall.index.embedded.payload_fields import ALWAYS_INDEXED
 from orion_recall.index.points import TOLD, IndexPoint
-from orion_recall.index.requests import AnyOf, Condition, Filter, Is, Keys, OneToldTime, Search, Within
-from orion_recall.index.texts import tenants_of
+from orion_recall.index.requests import (
+    KEPT_FILTERS,
+    AnyOf,
+    Condition,
+    Filter,
+    Is,
+    Keys,
+    OneToldTime,
+    Search,
+    Within,
+)
+from orion_recall.index.texts import OF, tenants_of
 from orion_recall.models.sparse import SparseTerms
 
-_NO_POINTS = qe.SearchParams(idf=qe.IdfParams(qe.Filter(must=[qe.HasIdCondition(set())])))
+_NEVER = qe.HasIdCondition(set())
+"""A condition that holds of no point: the engine answers at once."""
+_NO_POINTS = qe.SearchParams(idf=qe.IdfParams(qe.Filter(must=[_NEVER])))
 """Counts over no points: every term has the same idf."""
 _KEPT_FROM_POINTS = 20_000
 """In a smaller index the engine counts for each query: to find out what is not known would take as long."""
@@ -61,7 +76,7 @@ def _idf_of(shard: qe.EdgeShard, terms: Sequence[tuple[str, str, int]]) -> list[
     """The idf of (tenant, vector, term) in units of that over no points: the ratio of the best scores."""
     requests: list[qe.QueryRequest] = []
     for tenant, using, term in terms:
-        own = qe.Filter(must=[_condition(Is("tenant", tenant))])
+        own = _of_tenant(tenant)
         for params in (qe.SearchParams(idf=qe.IdfParams(own)), _NO_POINTS):
             query = qe.Query.Nearest(qe.SparseVector([term], [1.0]), using=using)
             requests.append(qe.QueryRequest(query=query, limit=1, filter=own, params=params))
@@ -71,66 +86,99 @@ def _idf_of(shard: qe.EdgeShard, terms: Sequence[tuple[str, str, int]]) -> list[
 
 
 def edge_requests(
-    shard: qe.EdgeShard, searches: Sequence[Search], rarity: TermRarity, tenants: Collection[str] | None = None
+    shard: qe.EdgeShard,
+    searches: Sequence[Search],
+    rarity: TermRarity,
+    fields: frozenset[str],
+    tenants: frozenset[str] | None = None,
 ) -> list[qe.QueryRequest]:
     """The searches, all of them for words or none.
 
-    `tenants` are all that the shard has points of, None where they are many: a condition that lets all of them pass
-    is left out. The engine would look at every point that has one of the words for it: five times the work.
+    `fields` are those that have an index. `tenants` are all that the shard has points of, None where they are many:
+    a condition that lets all of them pass is left out. The engine would look at every point that has one of the
+    words for it: five times the work.
     """
     if searches and isinstance(searches[0].query, SparseTerms):
         weighted = rarity.weighted(shard, searches)
         terms = weighted if weighted is not None else [cast(SparseTerms, one.query) for one in searches]
         # Over the tenant's own: those of others never change a score. Over the whole tenant, not the scope: a
         # narrower scope gives a memory the same score.
-        own = Is("tenant", searches[0].tenant)
+        own = searches[0].tenant
         params = _NO_POINTS
         if weighted is None:
-            params = qe.SearchParams(idf=qe.IdfParams(edge_filter(Filter(must=[own]))))
+            params = qe.SearchParams(idf=qe.IdfParams(_of_tenant(own)))
         if tenants is not None:  # passages have no words of their own
-            tenants = set(tenants).difference(tenants_of(own.value)[1:])
-        return [_request(one, _sparse(each), params, tenants) for one, each in zip(searches, terms, strict=True)]
+            tenants = tenants.difference(tenants_of(own)[1:])
+        return [
+            _request(one, _sparse(each), params, edge_filter(one.where, fields, tenants))
+            for one, each in zip(searches, terms, strict=True)
+        ]
     made: list[qe.QueryRequest] = []
     for one in searches:
         query = list(cast("Sequence[float]", one.query))
-        among = _params_of(shard, _narrowing(one.where, tenants), one.limit) if one.among_all else None
-        made.append(_request(one, query, among, tenants))
+        where = edge_filter(one.where, fields, tenants)
+        among = _params_of(shard, where, one.limit) if one.among_all else None
+        made.append(_request(one, query, among, where))
     return made
 
 
-def _request(
-    one: Search, query: Any, params: qe.SearchParams | None, tenants: Collection[str] | None
-) -> qe.QueryRequest:
+def _request(one: Search, query: Any, params: qe.SearchParams | None, where: qe.Filter | None) -> qe.QueryRequest:
     return qe.QueryRequest(
         query=qe.Query.Nearest(query, using=one.using),
         limit=one.limit,
-        filter=_narrowing(one.where, tenants),
+        filter=where,
         params=params,
         score_threshold=one.min_score,
         with_payload=list(one.payload) or False,
     )
 
 
-def _narrowing(where: Filter, tenants: Collection[str] | None) -> qe.Filter | None:
-    """The filter without conditions that every point of these tenants meets; None where nothing is left of it."""
-    must = [one for one in where.must if not _admits(one, tenants)]
-    return edge_filter(where._replace(must=must)) if must or where.should or where.must_not else None
+def edge_filter(where: Filter, fields: frozenset[str], tenants: frozenset[str] | None = None) -> qe.Filter | None:
+    """The filter as the engine takes it, for a shard with indexes of these fields; None where it lets all pass.
+
+    No point has a value in another field. With `tenants`, all that the shard has points of, conditions that every
+    point of these meets are left out.
+    """
+    # What names points is asked for once.
+    make = _made if any(map(_names_points, chain(*where))) else _kept
+    return make(where, fields, tenants)
 
 
-def _admits(one: Condition, tenants: Collection[str] | None) -> bool:
+def _names_points(one: Condition) -> bool:
+    return isinstance(one, Keys) or (isinstance(one, AnyOf) and one.field == OF)
+
+
+def _made(where: Filter, fields: frozenset[str], tenants: frozenset[str] | None) -> qe.Filter | None:
+    must = tuple([one for one in where.must if not _admits(one, tenants)])
+    return _filter(where._replace(must=must), fields) if must or where.should or where.must_not else None
+
+
+# The engine's filters never change, and threads may share them.
+_kept = lru_cache(maxsize=KEPT_FILTERS)(_made)
+
+
+def _admits(one: Condition, tenants: frozenset[str] | None) -> bool:
     """Whether the condition is one on the tenant that lets all of these pass."""
     if tenants is None or not isinstance(one, Is | AnyOf) or one.field != "tenant":
         return False
-    return set(tenants) <= ({one.value} if isinstance(one, Is) else {*one.values})
+    return tenants <= ({one.value} if isinstance(one, Is) else {*one.values})
 
 
-def edge_filter(where: Filter) -> qe.Filter:
-    must, should, must_not = [[_condition(one) for one in part] or None for part in where]
+def _of_tenant(tenant: str) -> qe.Filter:
+    return _filter(Filter(must=(Is("tenant", tenant),)), ALWAYS_INDEXED)
+
+
+def _filter(where: Filter, fields: frozenset[str]) -> qe.Filter:
+    must, should, must_not = [[_condition(one, fields) for one in part] or None for part in where]
     return qe.Filter(must=must, should=should, must_not=must_not)
 
 
-def _condition(one: Condition) -> qe.ConditionType:
+def _condition(one: Condition, fields: frozenset[str]) -> qe.ConditionType:
     match one:
+        case Is() | AnyOf() | Within() if one.field not in fields:
+            return _NEVER
+        case OneToldTime() if not all(f"{TOLD}[].{each.field}" in fields for each in one.conditions):
+            return _NEVER
         case Is():
             return qe.FieldCondition(one.field, match=qe.MatchValue(one.value))
         case AnyOf():
@@ -140,9 +188,10 @@ def _condition(one: Condition) -> qe.ConditionType:
         case Keys():
             return qe.HasIdCondition(set(one.keys))
         case OneToldTime():
-            return qe.NestedCondition(TOLD, qe.Filter(must=[_condition(each) for each in one.conditions]))
+            of_one = frozenset([each.field for each in one.conditions])
+            return qe.NestedCondition(TOLD, _filter(Filter(must=one.conditions), of_one))
         case Filter():
-            return edge_filter(one)
+            return _filter(one, fields)
 
 
 def edge_point(one: IndexPoint) -> qe.Point:

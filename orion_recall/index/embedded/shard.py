@@ -31,18 +31,17 @@ from orion_recall.index.embedded.folders import (
     write_metadata,
 )
 from orion_recall.index.embedded.optimised_copy import copy_shard, points_of, taken_bytes
+from orion_recall.index.embedded.payload_fields import (
+    ALWAYS_INDEXED,
+    add_field_index,
+    fields_to_index,
+    indexed_fields,
+)
 from orion_recall.index.embedded.points import TermRarity, edge_point
 from orion_recall.index.embedded.token_column import TokenColumn
 from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexMetadata, refuse_another
-from orion_recall.index.points import (
-    DENSE_VECTORS,
-    FLOAT_FIELDS,
-    KEYWORD_FIELDS,
-    NUMBER_FIELDS,
-    SPARSE_VECTORS,
-    IndexPoint,
-)
+from orion_recall.index.points import DENSE_VECTORS, SPARSE_VECTORS, IndexPoint
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
@@ -88,6 +87,8 @@ class LiveShard:
         self.shard: qe.EdgeShard | None = None
         self.tokens: TokenColumn | None = None
         self.metadata: IndexMetadata | None = None
+        self.fields = ALWAYS_INDEXED
+        """The payload fields that have an index in the shard. Each is there before the first point with a value."""
         self.is_saved = True
         self._embedder, self._sparse = embedder, sparse
         self._is_the_embedders = False
@@ -172,7 +173,8 @@ class LiveShard:
         if mine is not None and (misfit := misfit_of(self.folder, metadata, mine)) is not None:
             metadata = self._swapped(mine, misfit)
         try:
-            self.shard = translated("the index", lambda: _load(self.place / _SHARD))
+            shard = translated("the index", lambda: _load(self.place / _SHARD))
+            self.fields, self.shard = indexed_fields(shard), shard
             if metadata.tokens:
                 self.tokens = translated("the index's token vectors", lambda: TokenColumn(self.place / _TOKENS))
         except SourceError as error:
@@ -195,12 +197,14 @@ class LiveShard:
             wal_enabled=False,
         )
         shard = qe.EdgeShard.create(str(self.place / _SHARD), config)
-        _add_field_indexes(shard)
+        for field in ALWAYS_INDEXED:
+            add_field_index(shard, field)
         shard.flush()
         if mine.tokens:
             assert isinstance(self._embedder, TokenVectors)
             self.tokens = TokenColumn(self.place / _TOKENS, self._embedder.token_width)
         write_metadata(self.place, mine)
+        self.fields = ALWAYS_INDEXED
         self.shard, self.metadata, self._is_the_embedders = shard, mine, True
 
     def refuse_another_model(self) -> None:
@@ -234,6 +238,7 @@ class LiveShard:
         shard = self._writing([one.key for one in points])
         if (known := self.tenants()) is not None and (written := {one.payload["tenant"] for one in points} - known):
             self._counted_tenants(shard, written)
+        self._add_field_indexes(shard, points)
         for start in range(0, len(points), _PAGE):
             FOREGROUND.yield_to_foreground()
             self.check_room()  # just before: a disk that is filled meanwhile ends the process
@@ -241,6 +246,18 @@ class LiveShard:
             if self.tokens is not None:  # first: a memory that is found is compared
                 self.tokens.put({key: one.tokens for key, one in page.items()})
             shard.update(qe.UpdateOperation.upsert_points([edge_point(one) for one in page.values()]))
+
+    def _add_field_indexes(self, shard: qe.EdgeShard, points: Sequence[IndexPoint]) -> None:
+        """Makes the indexes that the points need and the shard has not."""
+        held = shard.info().points_count + len(points)
+        if not (missing := fields_to_index(points, held) - self.fields):
+            return
+        for field in sorted(missing):
+            FOREGROUND.yield_to_foreground()
+            self.check_room()
+            add_field_index(shard, field)
+            self.fields |= {field}
+        shard.flush()  # what the shard says that it has is whole on the disk
 
     def _writing(self, keys: Sequence[int]) -> qe.EdgeShard:
         shard, _ = self._open()
@@ -280,6 +297,8 @@ class LiveShard:
         """The copy in that folder is live from now on, with what was written since it was made."""
         before, metadata = self._open()
         copy = _load(place / _SHARD)
+        for field in sorted(self.fields - indexed_fields(copy)):
+            add_field_index(copy, field)
         _replay(copy, self.write_log or (), before)
         copy.flush()
         tokens = self.tokens.copied(place / _TOKENS) if self.tokens is not None else None
@@ -319,7 +338,7 @@ class LiveShard:
         lock: FolderLock | None,
     ) -> ReplacedShard:
         replaced = ReplacedShard(self._open()[0], self.tokens, self._place_lock)
-        self.tokens, self.rarity = tokens, TermRarity()
+        self.tokens, self.rarity, self.fields = tokens, TermRarity(), indexed_fields(shard)
         self.shard, self.metadata, self.place, self._place_lock = shard, metadata, place, lock
         return replaced
 
@@ -372,11 +391,3 @@ def _replay(copy: qe.EdgeShard, written: Iterable[int], live: qe.EdgeShard) -> N
             copy.update(qe.UpdateOperation.delete_points([*gone]))
         if records:
             copy.update(qe.UpdateOperation.upsert_points(points_of(records)))
-
-
-def _add_field_indexes(shard: qe.EdgeShard) -> None:
-    """Makes the indexes of what is filtered by."""
-    kind = qe.PayloadSchemaType
-    wanted = dict.fromkeys(KEYWORD_FIELDS, kind.Keyword) | dict.fromkeys(NUMBER_FIELDS, kind.Integer)
-    for name, one in (wanted | dict.fromkeys(FLOAT_FIELDS, kind.Float)).items():
-        shard.update(qe.UpdateOperation.create_field_index(name, one))

@@ -104,7 +104,7 @@ class QdrantRequests:
         """
         models, params, nearest = self.models, None, cast("Any", one.query)
         if isinstance(one.query, SparseTerms):
-            own = self.filter(Filter(must=[Is("tenant", one.tenant)]))
+            own = self.filter(Filter(must=(Is("tenant", one.tenant),)))
             nearest, params = self._sparse(one.query), models.SearchParams(idf=models.IdfCorpusParams(corpus=own))
         elif isinstance(one.query, np.ndarray):
             nearest = [[round(value, 5) for value in token] for token in one.query.tolist()]

@@ -16,7 +16,7 @@ from orion_recall.index.caches import KeptViews, SpeakerCache
 from orion_recall.index.engine_threads import EngineThreads
 from orion_recall.index.write_batch import VectorPrefetch
 from orion_recall.values import MemoryView, Scope
-from tests.samples.source_samples import TENANT, TokenEmbedder, changes, memory
+from tests.samples.source_samples import NOW, TENANT, TokenEmbedder, changes, memory
 
 
 def view(text: str, passages: tuple[int, ...] = ()) -> MemoryView:
@@ -83,6 +83,16 @@ async def test_speakers_are_read_once_for_a_scope_and_follow_what_is_written() -
     await reading
     assert await cache.names(scope, read) == frozenset()
     assert reads[2:] == [scope, scope]
+
+
+async def test_of_a_past_moment_nobody_is_known_who_spoke_later() -> None:
+    async def read(_: Scope) -> frozenset[str]:
+        return frozenset()
+
+    cache, scope = SpeakerCache(), Scope(tenant=TENANT, as_of=NOW)
+    assert await cache.names(scope, read) == set()
+    cache.note(changes(memory("a", "x", speaker="Ana", occurred_at=NOW + 1), memory("b", "x", speaker="Bo")))
+    assert await cache.names(scope, read) == {"Bo"}, "what has no time is of every moment"
 
 
 async def test_speakers_that_others_may_change_are_asked_for_again_and_known_while_the_server_is_away() -> None:
