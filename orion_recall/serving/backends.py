@@ -33,6 +33,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
+from orion_recall.sources.further import open_further
 from orion_recall.sources.graph import GraphEvidence, NamesByMeaning, RdfSource
 from orion_recall.sources.record import RecordFacts, RecordSearch
 from orion_recall.sources.several_stores import SeveralStores
@@ -111,10 +112,11 @@ async def open_sources(
         for source_name, store, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
             stores[source_name][store] = source
             has_external = True
+        further = await open_further(settings, stack)
         # Several stores of one source are searched together; our own has the name "".
         by_name: dict[SourceName, Source] = {
             name: of[""] if list(of) == [""] else SeveralStores(name, of) for name, of in stores.items() if of
-        }
+        } | dict(further)
         yield Opened(
             sources=Sources(
                 by_name=by_name,
@@ -127,7 +129,7 @@ async def open_sources(
                 late_interaction=LateInteraction(index, embedder) if index is not None else None,
                 passages=NearestPassages(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
-                has_external=has_external,
+                has_external=has_external or bool(further),
                 fallback=fallback,
                 record_facts=facts,
                 redaction=Redaction.at("render", settings.redact),
