@@ -25,6 +25,7 @@ Group = Literal["orion_recall.sources", "orion_recall.score_parts"]
 SOURCES: Group = "orion_recall.sources"
 SCORE_PARTS: Group = "orion_recall.score_parts"
 
+_MODELS = ("rerank", "late")  # decisions show these models beside the sources
 _NAME = re.compile(SOURCE_NAME)
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")  # it stands in a bullet's brackets
 MOST_TOP_K, MOST_WEIGHT = 1000, 100
@@ -249,7 +250,7 @@ def _problem_of_source(one: Loaded) -> str | None:
 @cache
 def _checked_sources() -> Checked:
     keys = [spec.top_k_key.removesuffix("_top_k") for spec in BUILT_IN]
-    return checked(SOURCES, _problem_of_source, [*(spec.name for spec in BUILT_IN), *keys])
+    return checked(SOURCES, _problem_of_source, [*(spec.name for spec in BUILT_IN), *keys, *_MODELS])
 
 
 @cache

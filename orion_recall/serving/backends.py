@@ -74,11 +74,16 @@ class Opened:
 
 @contextlib.asynccontextmanager
 async def open_sources(
-    settings: Settings, *, around: Callable[[Embedder], Embedder] | None = None, sparse: SparseEncoder | None = None
+    settings: Settings,
+    *,
+    around: Callable[[Embedder], Embedder] | None = None,
+    sparse: SparseEncoder | None = None,
+    with_packages: bool = True,
 ) -> AsyncGenerator[Opened]:
     """Open the backends. One that another process holds is an EngineError; a broken one is reported in `broken`.
 
-    `around` wraps the embedder, as with a cache; `sparse` replaces the keyword weights of the settings.
+    `around` wraps the embedder, as with a cache; `sparse` replaces the keyword weights of the settings; without
+    `with_packages` the sources of other packages stay closed.
     """
     async with contextlib.AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(open_embedder(settings))
@@ -112,7 +117,9 @@ async def open_sources(
         for source_name, store, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
             stores[source_name][store] = source
             has_external = True
-        further = await open_further(settings, stack)
+        further: Mapping[SourceName, Source] = {}
+        if with_packages:
+            further = await open_further(settings, stack)
         # Several stores of one source are searched together; our own has the name "".
         by_name: dict[SourceName, Source] = {
             name: of[""] if list(of) == [""] else SeveralStores(name, of) for name, of in stores.items() if of

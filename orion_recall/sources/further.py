@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TypeVar
 
 from orion_recall.errors import ModelError, SourceError
 from orion_recall.interfaces import Source, Unavailable, answers_for
-from orion_recall.source_specs import SourceSettings, SourceSpec, further_sources, package_of
+from orion_recall.scoring.parts import refused_parts
+from orion_recall.source_specs import SourceSettings, SourceSpec, further_sources, package_of, refused_sources
 from orion_recall.tasks import errors_logged, outcomes
 from orion_recall.values import Hit, SearchRequest, SourceName
 
+T = TypeVar("T")
 log = logging.getLogger("orion_recall.sources")
 
 _OPEN_S = 10.0
@@ -28,17 +31,24 @@ class FurtherSource:
 
     def __init__(self, spec: SourceSpec, opened: Source) -> None:
         self.name: SourceName = spec.name
-        self.opened = opened
+        self._spec, self._opened = spec, opened
 
     def answers_for(self, tenant: str) -> bool:
         """Whether the tenant may have hits; no, where the source fails to say so."""
         with errors_logged(f"the source {self.name} does not say for whom it answers"):
-            return bool(answers_for(self.opened, tenant))
+            return bool(answers_for(self._opened, tenant))
         return False
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """Its hits, best first, as many as were asked for at most. SourceError for what it raises."""
-        (found,) = await outcomes(f"the source {self.name} failed", self._search(request))
+        return await self._guarded(self._search(request))
+
+    async def check(self) -> str | None:
+        """What its spec's `check` says of it; None where there is none. SourceError for what that raises."""
+        return None if self._spec.check is None else await self._guarded(self._spec.check(self._opened))
+
+    async def _guarded(self, work: Awaitable[T]) -> T:
+        (found,) = await outcomes(f"the source {self.name} failed", work)
         if isinstance(found, SourceError | ModelError):
             raise found
         if isinstance(found, Exception):
@@ -46,7 +56,7 @@ class FurtherSource:
         return found
 
     async def _search(self, request: SearchRequest) -> Sequence[Hit]:
-        hits = [_sound(hit) for hit in await self.opened.search(request)]
+        hits = [_sound(hit) for hit in await self._opened.search(request)]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         return hits[: request.limit]
 
@@ -59,7 +69,12 @@ def _sound(hit: object) -> Hit:
 
 
 async def open_further(settings: SourceSettings, stack: AsyncExitStack) -> Mapping[SourceName, Source]:
-    """The sources of other packages by name, closed with the stack; one that cannot be opened says why."""
+    """The sources of other packages by name, closed with the stack; one that cannot be opened says why.
+
+    What of these packages cannot be used is logged.
+    """
+    for refused in (*refused_sources(), *refused_parts()):
+        log.warning("%s", refused)
     found: dict[SourceName, Source] = {}
     for spec in further_sources():
         try:
