@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from orion_recall.contracts.recall import MergeStrategy
 from orion_recall.scoring.parts import parts
-from orion_recall.source_specs import MOST_WEIGHT, source_names, specs
+from orion_recall.source_specs import BUILT_IN, MOST_WEIGHT, source_names, specs
 from orion_recall.values import GraphMethod, LayerName, RenderStyle, SourceName
 
 Weight = Annotated[float, Field(ge=0, le=MOST_WEIGHT)]
@@ -280,7 +280,8 @@ class Layer(Section):
 
 
 def _layer(name: LayerName, kinds: str, weight: float, then: str) -> Layer:
-    sources = [spec.name for spec in specs() if name in spec.layers]
+    searches_all = not any(name in spec.layers for spec in BUILT_IN)
+    sources = [] if searches_all else [spec.name for spec in specs() if name in spec.layers]
     return Layer.model_validate(
         {"sources": sources, "kinds": kinds.split(), "weight": weight, "then": then.split()}
     )

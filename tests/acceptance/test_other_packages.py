@@ -220,7 +220,7 @@ def asked(program: Program, profile: str) -> Mapping[str, Any]:
 
 
 def decided(program: Program, running: Running) -> Sequence[str]:
-    """What the decision log has under `runbooks.v1`: of the source its status, of the first item source and part."""
+    """The log of `runbooks.v1`: the status of the source, and the source and part of the first item."""
     query = (
         "SELECT sources #>> '{opensearch,status}', selected #>> '{0,source}', selected #>> '{0,parts,runbook}' "
         "FROM recall_decisions WHERE profile = 'runbooks.v1' LIMIT 1"
