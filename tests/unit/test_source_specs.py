@@ -193,3 +193,33 @@ def test_a_profile_that_names_a_source_which_is_refused_gets_the_reason(tmp_path
 def test_a_client_looks_for_no_packages(tmp_path: Path):
     code = "import sys, orion_recall.client\nprint(json.dumps('orion_recall.source_specs' in sys.modules))"
     assert run(tmp_path, code) is False
+
+
+def test_a_score_part_that_fails_is_missing_and_no_more(tmp_path: Path):
+    module = f"""{MODULE}
+@ScorePart("broken", "what fails", "it", made="always")
+def broken(given):
+    raise OSError("the text of a memory")
+
+@ScorePart("longer", "too many", "it", made="always")
+def longer(given):
+    return [1.0] * 9
+
+@ScorePart("wide", "beyond its bounds", "it", made="always")
+def wide(given):
+    return [7]
+"""
+    points = "".join(f"{name} = mine:{name}\n" for name in "broken longer wide".split())
+    installed(tmp_path, "mine", f"[orion_recall.score_parts]\n{points}", module)
+    found = run(
+        tmp_path,
+        "from orion_recall.scoring.candidates import Candidate, QueryFacts\n"
+        "from orion_recall.scoring.parts import part_columns, parts\n"
+        "from orion_recall.values import MemoryView\n"
+        "pair = Candidate(key=1, fused=1.0), MemoryView(id='a', text='a', text_hash='a')\n"
+        "weights = {part.name: 1.0 for part in parts()}\n"
+        "columns = part_columns([pair], QueryFacts(now=0.0), weights, half_life_hours=1.0, recency_minimum=0.0)\n"
+        "print(json.dumps({name: list(columns[name]) for name in columns}))",
+    )
+    assert found["wide"] == [1.0] and found["fusion"] == [1.0]
+    assert "broken" not in found and "longer" not in found
