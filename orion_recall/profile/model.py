@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
@@ -117,19 +117,18 @@ class _ProfileKeys(s.Section):
     @model_validator(mode="after")
     def _something_can_be_found(self) -> Self:
         if not self.sources_on:
-            *first, last = (
-                "vector_top_k",
-                "lexical_top_k",
-                "rdf_top_k",
-                *(one.top_k_key for one in further_sources()),
-            )
+            further = (spec.top_k_key for spec in further_sources())
+            *first, last = ("vector_top_k", "lexical_top_k", "rdf_top_k", *further)
             on = f"set one of {', '.join(first)} and {last} above 0, or enable_sql_timeline to true"
             raise s.problem("vector_top_k", f"no source is on: {on}")
         searched = [("fusion.weights", "that is on", self.sources_on)]
         for name in LAYER_NAMES if self.cascade.enabled else ():
-            sources = self.cascade.layers.named(name).sources
-            searched += [(f"cascade.layers.{name}.sources", f"of the layer {name}", sources)] if sources else []
+            if sources := self.cascade.layers.named(name).sources:
+                layer = f"cascade.layers.{name}.sources", f"of the layer {name}", self._not_off(sources)
+                searched.append(layer)
         for key, which, sources in searched:
+            if not sources:
+                raise s.problem(key, f"every source {which} is off in this profile")
             if not any(getattr(self.fusion.weights, source) for source in sources):
                 raise s.problem(key, f"every source {which} ({', '.join(sources)}) has the fusion weight 0")
         return self
@@ -213,11 +212,14 @@ class _ProfileKeys(s.Section):
 
         A source of another package that this profile does not search stays off: it may not be set up.
         """
-        further = {spec.name for spec in further_sources() if not self.searches(spec.name)}
-        on = {spec: top_k if spec.name in names and spec.name not in further else 0 for spec in specs()}
-        values: dict[str, Any] = {spec.top_k_key: hits for spec, hits in on.items()}
-        values |= {"enable_sql_timeline": "sql_timeline" in names, "sql_top_k": top_k}
+        on = self._not_off(names)
+        values: dict[str, Any] = {spec.top_k_key: top_k if spec.name in on else 0 for spec in specs()}
+        values |= {"enable_sql_timeline": "sql_timeline" in on, "sql_top_k": top_k}
         return self.model_copy(update=values)
+
+    def _not_off(self, names: Iterable[SourceName]) -> tuple[SourceName, ...]:
+        off = {spec.name for spec in further_sources() if not self.searches(spec.name)}
+        return tuple(name for name in names if name not in off)
 
 
 if TYPE_CHECKING:

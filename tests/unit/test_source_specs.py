@@ -176,6 +176,21 @@ def test_profiles_have_their_keys_layers_and_weights(tmp_path: Path):
     assert off == of_here and len({on, off, strategy}) == 3
 
 
+def test_a_layer_of_a_source_that_is_off_is_refused(tmp_path: Path):
+    installed(tmp_path, "mine", "[orion_recall.sources]\nnotes = mine:notes\n")
+    layer = "cascade: {enabled: true, layers: {graph: {sources: [notes]}}}\n"
+    told = run(
+        tmp_path,
+        "from orion_recall.errors import ProfileError\n"
+        "from orion_recall.profile.reading import parse_profile\n"
+        f"text = {PROFILE + layer!r}\n"
+        "parse_profile(text)\n"
+        "try:\n    parse_profile(text + 'notes_top_k: 0\\n')\n"
+        "except ProfileError as error:\n    print(json.dumps(str(error)))",
+    )
+    assert "every source of the layer graph is off in this profile" in told
+
+
 def test_a_profile_that_names_a_source_which_is_refused_gets_the_reason(tmp_path: Path):
     installed(tmp_path, "mine", "[orion_recall.sources]\ngone = nowhere:spec\n")
     told = run(

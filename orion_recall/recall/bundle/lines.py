@@ -36,18 +36,16 @@ def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC)
     `(until 2026-11-02)` after it: the day that one was said (`recall.successors`). Text cannot imitate a head: it
     stays on one line, and brackets in it are shown round. Equal texts are one line with all days and ids.
     """
-    source, memories = (
-        by_name()[scored.candidate.best_source].label,
-        [scored.memory, *(one.memory for one in scored.same)],
-    )
+    label = by_name()[scored.candidate.best_source].label
+    memories = [scored.memory, *(one.memory for one in scored.same)]
     day = _listed(day_of(memory.ts, zone) for memory in memories)
     until = "" if scored.ended is None else f" (until {day_of(scored.ended.at, zone)})"
     if style == "short":
         return f"- {day}{until}"
     if style == "source":
-        return f"- [{source}:{_reference(source_ref(scored))}] {day}{until}"
+        return f"- [{label}:{_reference(source_ref(scored))}] {day}{until}"
     score = f" {scored.score:.2f}" if style == "scores" else ""
-    return f"- [{day} {source} {_listed(_reference(memory.id) for memory in memories)}{score}]{until}"
+    return f"- [{day} {label} {_listed(_reference(memory.id) for memory in memories)}{score}]{until}"
 
 
 def _listed(names: Iterable[str]) -> str:
