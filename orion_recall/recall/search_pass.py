@@ -262,7 +262,7 @@ class SearchPass:
 
     def _fusing(self) -> Fusing:
         fusion, time, question = self.profile.fusion, self.profile.time, self.understood.question
-        weights: Mapping[SourceName, float] = section_values(fusion.weights)
+        weights: Mapping[SourceName, float] = section_values(fusion.weights)  # pyright: ignore[reportAssignmentType]
         of_past = time.weight_of_search(of_past=question.time.is_past(question.now))
         within = max(of_past, REPORTS_WEIGHT * self.understood.is_said_by)
         return Fusing(
