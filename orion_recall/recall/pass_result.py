@@ -106,7 +106,7 @@ class StageTimes:
         return time.perf_counter() - self._began
 
     def done(self, stage: str) -> None:
-        """End a stage; the next one begins now."""
+        """End a stage, which may have several parts; the next one begins now."""
         now = time.perf_counter()
-        self.ms[stage] = round((now - self._last) * 1000, 3)
+        self.ms[stage] = round(self.ms.get(stage, 0.0) + (now - self._last) * 1000, 3)
         self._last = now

@@ -30,8 +30,8 @@ from orion_recall.recall.pass_result import PassResult, StageTimes
 from orion_recall.recall.ranking.score import with_instructing
 from orion_recall.recall.search.all_sources import SILENT, or_else
 from orion_recall.recall.search.period import is_answered, is_of_period, tries
-from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, caps_of, scope_of, shown_of
-from orion_recall.recall.search_pass import SearchPass
+from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, caps_of, requests_of, scope_of, shown_of
+from orion_recall.recall.search_pass import Pool, search_pass
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import understand, zone_of
 from orion_recall.source_specs import source_names
@@ -92,7 +92,7 @@ async def recall(
         limits = TimeLimits(pass_s=timeout_s, full_s=full_s, own_s=profile.source_timeout_ms / 1000)
         found: PassResult | None = None
         for asked, its_scope in await tries(understood, scope, sources.chronological, own_session=query.session_id):
-            one = SearchPass(
+            pool = Pool(
                 query=query,
                 understood=asked,
                 profile=profile,
@@ -100,9 +100,11 @@ async def recall(
                 sources=sources,
                 applied_position=applied_position,
                 limits=limits,
-                stages=stages,
+                times=stages,
+                requests=requests_of(asked.question, its_scope, profile, options, limits),
+                given=given,
             )
-            found = await one.run(given)
+            found = await search_pass(pool)
             if is_answered(found):
                 break
         assert found is not None  # there is always a first try

@@ -1,15 +1,14 @@
-"""The search pass: every source searched once, and what they find fused, scored and ranked.
+"""The search pass: from what the sources find to a ranking, in stages over one pool.
 
-search every source at once -> fuse -> fetch the memories, with late interaction at the same time -> filter ->
-compare memories that the index does not hold -> follow-up search -> score -> rerank -> drop near-duplicates
-
-Late interaction, the comparison, the follow-up search and reranking are done where profile and hits call for them.
+`stages_of` lists the stages that profile and question call for, in their order; each takes the `Pool` one step
+further. One whose source or model is away leaves the pool as it is, and the report says why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.profile import Profile
@@ -29,7 +28,7 @@ from orion_recall.recall.candidates.fuse import (
     similarities_of,
     with_told_times,
 )
-from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult, StageTimes
+from orion_recall.recall.pass_result import Dropped, ModelReport, Pairs, PassResult, StageTimes
 from orion_recall.recall.ranking.score import (
     in_recap,
     late_interaction,
@@ -57,23 +56,31 @@ from orion_recall.recall.search.period import (
     of_period,
     with_listed,
 )
-from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, requests_of
+from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits
 from orion_recall.recall.successors import successors_first, with_successors
 from orion_recall.recall.types import Sources
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate
 from orion_recall.tasks import both
 from orion_recall.text.normal import content_words, stems
-from orion_recall.values import MemoryView, Scope, SearchRequest, SourceName, SourceReport
+from orion_recall.values import MemoryView, Question, Scope, SearchRequest, SourceName, SourceReport
 
 Requests = Mapping[SourceName, SearchRequest]
 Memories = Mapping[int, MemoryView]
+NO_VALUES: Mapping[int, float] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchPass:
-    """One pass over the profile's sources in one scope; `run` it once. `applied_position` is the tombstones'
-    position from before the search."""
+@dataclass(kw_only=True)
+class Pool:
+    """What one pass over the profile's sources in one scope asks, and what its stages have found so far.
+
+    `applied_position` is the tombstones' position from before the search; the hits of passes that are `given` are
+    ranked without one. `reports` are the sources' lists, `within` the further ones, `listed` the keys of a period.
+    The index `is_away` when it was asked and did not answer. `candidates` are fused, `kept` those of them that may
+    be shown, with their memories; `scored` and `ranked` are best first. By key: `closeness` is late interaction as
+    it was measured, `similarities` the cosines of the dense search, `followed` the parts of the follow-up search,
+    `unindexed` what the index does not hold.
+    """
 
     query: RecallQueryV1
     understood: Understanding
@@ -82,221 +89,365 @@ class SearchPass:
     sources: Sources
     applied_position: float
     limits: TimeLimits
-    stages: StageTimes
+    times: StageTimes
+    requests: Requests
+    given: PassResult | None = None
     dropped: Dropped = field(default_factory=Dropped)
+
+    reports: Sequence[SourceReport] = ()
+    within: Sequence[SourceReport] = ()
+    is_away: bool = False
+    listed: Sequence[int] = ()
+    candidates: Sequence[Candidate] = ()
+    memories: Memories = field(default_factory=dict[int, MemoryView])
+    closeness: Mapping[int, float] = field(default_factory=dict[int, float])
+    late: ModelReport | None = None
+    kept: Pairs = ()
+    told_unknown: frozenset[int] = frozenset()
+    similarities: Mapping[int, float] = field(default_factory=dict[int, float])
+    unindexed: frozenset[int] = frozenset()
+    followed: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
+    further: Sequence[Candidate] = ()
+    evidence: Mapping[int, float] = field(default_factory=dict[int, float])
+    scored: Sequence[ScoredCandidate] = ()
+    reranking: ModelReport | None = None
+    ranked: Sequence[ScoredCandidate] = ()
+
+    @cached_property
+    def question(self) -> Question:
+        return self.understood.question
+
+    @cached_property
+    def is_recap(self) -> bool:
+        return is_of_period(self.understood)
+
+    @cached_property
+    def most(self) -> int:
+        """How many candidates are ranked in full."""
+        wanted = (self.query.options or NO_OPTIONS).k or self.profile.max_total_items
+        return max(self.profile.rank_pool, wanted, MOST_OF_PERIOD if self.is_recap else 0)
 
     @property
     def left_s(self) -> float:
         """Seconds until the deadline."""
-        return self.limits.pass_s - self.stages.seconds
+        return self.limits.pass_s - self.times.seconds
 
     @property
     def source_left_s(self) -> float:
         """Seconds that one further call of a source may take."""
         return min(self.limits.source_s, self.left_s)
 
-    async def run(self, given: PassResult | None = None) -> PassResult:
-        """The pass from search to ranking. With `given`, the hits of other passes are ranked without a search."""
-        question, profile, sources = self.understood.question, self.profile, self.sources
-        options, now, is_recap = self.query.options or NO_OPTIONS, question.now, is_of_period(self.understood)
-        most = max(profile.rank_pool, options.k or profile.max_total_items, MOST_OF_PERIOD if is_recap else 0)
-        requests = requests_of(question, self.scope, profile, options, self.limits)
-        listed: Sequence[int] = ()
-        if is_recap:
-            requests = of_period(requests, question.time.intervals)
-            if given:
-                listed = [one.key for one in given.pool]
-            else:
-                index, time_s = sources.chronological, self.source_left_s
-                listed = await keys_of_period(index, requests, question.time, timeout_s=time_s)
-        reports, within = (given.reports, given.within) if given else await self._search(requests)
-        is_away = index_is_away(reports)
-        self.stages.done("search")
-
-        decay, fusing = decay_of(profile, now), self._fusing()
-        limit = most if decay is None else None  # the ages of candidates are not known yet
-        text = WITH_TEXT if sources.has_external else 0
-        pool: Sequence[Candidate] = fuse(reports, fusing, limit=limit, with_text=text, within=within)
-        if decay is not None:
-            pool = await newest_favoured(pool, decay, most, sources.readers, self.left_s, is_away=is_away)
-        pool = with_listed(pool, listed)
-        self.stages.done("fuse")
-        fetching = fetch(keys_to_fetch(pool, is_away=is_away), sources.readers, timeout_s=self.left_s)
-        closeness: Mapping[int, float] = {}
-        late: ModelReport | None = None
-        if is_recap:
-            memories = await fetching
-        else:
-            keys = [one.key for place, one in enumerate(pool) if place < most or one.is_kept]
-            (passages, closeness, late), memories = await both(self._compare_words(keys, is_away), fetching)
-            memories = with_passages(memories, passages)
-        pool = limited(pool, most, memories, is_away=is_away)
-        self.stages.done("fetch")
-
-        excluded = Exclusions.of(self.query, now)
-        kept, told_unknown = with_told_times(self._visible(pool, memories, excluded), memories, question)
-        similarities = similarities_of([*reports, *within], pool)
-        unindexed = [] if is_away else [one for one in kept if one[0].key not in memories]
-        unindexed_keys = frozenset([candidate.key for candidate, _ in unindexed])
-        if unindexed:
-            # Without late interaction of indexed memories there is nothing to compare its scores with.
-            wants, time_s = late is not None and late.status in ("ok", "empty"), self.source_left_s
-            cosines, near = await compared(unindexed, question, sources.texts, wants_late=wants, timeout_s=time_s)
-            kept = fused_with_unindexed(kept, unindexed_keys, cosines, reports, within, fusing)
-            if late is not None and near:
-                closeness = {**closeness, **near}
-                late = replace(late, status="ok", count=len(closeness))
-            self.stages.done("compare")
-        if decay is not None:
-            for candidate, memory in kept:
-                candidate.fused *= decay(memory)
-            kept = by_fused(kept)
-        followed: Mapping[str, Mapping[int, float]] = {}
-        further: Sequence[Candidate] = ()
-        if profile.ranking.follows and not is_recap:
-            followed, further = await follow_up(
-                kept,
-                question,
-                requests,
-                reports,
-                profile=profile,
-                sources=sources,
-                similarities=similarities,
-                timeout_s=self.source_left_s,
-            )
-            read = await fetch([one.key for one in further], sources.readers, timeout_s=self.left_s)
-            memories = {**memories, **read}
-            kept = [*kept, *self._visible(further, memories, excluded)]
-            self.stages.done("follow")
-        kept, memories = await with_successors(
-            kept,
-            memories,
-            profile.superseded,
-            now=now,
-            readers=sources.readers,
-            visible=lambda found, read: self._visible(found, read, excluded),
-            dropped=self.dropped,
-            timeout_s=self.left_s,
-        )
-        kept = answering(kept, self.understood, profile, self.dropped)
-        evidence: Mapping[int, float] = {}
-        if sources.evidence is not None and profile.ranking.evidence > 0:
-            stated = sources.evidence.weights(self.scope.tenant, [candidate.key for candidate, _ in kept])
-            evidence = await or_else(stated, evidence, self.source_left_s)
-        scored: Sequence[ScoredCandidate]
-        reranking: ModelReport | None = None
-        if is_recap:
-            scored = in_recap(kept)
-        else:
-            understood = self.understood
-            said, is_own = understood.said_by, understood.is_first_person
-            facts = QueryFacts(
-                now=now,
-                named_speaker=understood.named_speaker,
-                asker=understood.asker if is_own else None,
-                is_own=is_own and (said is None or understood.asker in said.speakers),
-                time=question.time,
-                session_id=question.session_id,
-                terms=stems(content_words(question.text)),
-                identifiers=stems(understood.identifiers),
-                entities=tuple([entity.name for entity in understood.entities]),
-                similarities=similarities,
-                late=scaled(closeness),
-                followed=followed,
-                unindexed=unindexed_keys,
-                told_unknown=told_unknown,
-                evidence=evidence,
-            )
-            scored = score_candidates(kept, profile, facts)
-            if profile.rerank.enabled:
-                self.stages.done("score")
-                left_s, own_s = self.left_s, profile.rerank.timeout_ms / 1000
-                scored, reranking = await rerank(
-                    scored,
-                    question.text,
-                    profile,
-                    sources.reranker,
-                    sources.rerank_breaker,
-                    timeout_s=left_s,
-                    is_short=self.limits.leaves_less(left_s, own_s, after_s=self.stages.seconds),
-                )
-                self.stages.done("rerank")
-        scored = successors_first(scored, profile.superseded, now=now)
-        least = profile.min_score if options.min_score is None else options.min_score
-        ranked = reduced(scored, question, profile, least=least, dropped=self.dropped)
-        self.stages.done("rank")
-        result = PassResult(
-            reports=tuple(reports),
-            within=tuple(within),
-            pool=[*pool, *further],
-            memories=memories,
-            scored=scored,
-            ranked=tuple(ranked),
-            dropped=self.dropped,
-            reranking=reranking,
-            late_interaction=late,
-            asked=self.understood,
-            closeness=closeness,
-            fusing=fusing,
-        )
-        self.dropped["rank_pool"] += len(result.keys.difference([candidate.key for candidate in result.pool]))
-        return result
-
-    async def _search(self, requests: Requests) -> tuple[Sequence[SourceReport], Sequence[SourceReport]]:
-        said, profile, timeout_s = self.understood.said_by, self.profile, self.limits.source_s
-        kinds = () if self.query.options is None else self.query.options.kinds
-        searching = search_all(
-            self.sources.by_name,
-            requests_of_speaker(requests, said),
-            self.sources.breakers,
-            timeout_s=timeout_s,
-            retries=profile.source_retries,
-            fallback=self.sources.fallback,
-            by_kind=1 < len(kinds) <= MOST_KINDS,
-        )
-        request = next(iter(requests.values()), None)  # sources are asked for the same
-        further = [] if request is None else reports_of_others(request, said)
-        if request is not None and not is_of_period(self.understood):  # a period is listed as a whole
-            further = [*time_requests(self.understood.question, request, profile.time), *further]
-        return await with_further(searching, further, self.sources.by_name, requests, timeout_s=timeout_s)
-
-    def _fusing(self) -> Fusing:
-        fusion, time, question = self.profile.fusion, self.profile.time, self.understood.question
+    @cached_property
+    def fusing(self) -> Fusing:
+        fusion, time = self.profile.fusion, self.profile.time
         weights: Mapping[SourceName, float] = section_values(fusion.weights)  # pyright: ignore[reportAssignmentType]
-        of_past = time.weight_of_search(of_past=question.time.is_past(question.now))
-        within = max(of_past, REPORTS_WEIGHT * self.understood.is_said_by)
+        of_past = time.weight_of_search(of_past=self.question.time.is_past(self.question.now))
         return Fusing(
             method=fusion.method,
             k=fusion.k,
             weights=weights,
-            within_weight=within,
+            within_weight=max(of_past, REPORTS_WEIGHT * self.understood.is_said_by),
             told_weight=time.told_search_weight,
         )
 
-    async def _compare_words(
-        self, keys: Sequence[int], is_away: bool
-    ) -> tuple[Mapping[int, int], Mapping[int, float], ModelReport | None]:
-        question, sources = self.understood.question, self.sources
-        passages = await nearest_passages(
-            question, self.scope.tenant, keys, sources.passages, timeout_s=self.source_left_s, is_away=is_away
-        )
-        if not self.profile.ranking.late:
-            return passages, {}, None
-        timeout_s, spent_s = self.source_left_s, self.stages.seconds
-        found, late = await late_interaction(
-            question.dense_text,
-            keys,
-            sources.late_interaction,
-            sources.late_breaker,
-            timeout_s=timeout_s,
-            is_short=self.limits.leaves_less(timeout_s, self.limits.own_s, after_s=spent_s),
-            is_away=is_away,
-            passages=passages,
-        )
-        return passages, found, late
+    def visible(self, candidates: Sequence[Candidate], memories: Memories) -> Pairs:
+        """The candidates that the query may see, with their memories."""
+        live = without_deleted(candidates, self.sources.tombstones, self.applied_position, self.dropped)
+        excluded = Exclusions.of(self.query, self.question.now)
+        return visible(live, memories, self.scope, self.question, excluded, self.dropped)
 
-    def _visible(
-        self, pool: Sequence[Candidate], memories: Memories, excluded: Exclusions
-    ) -> list[tuple[Candidate, MemoryView]]:
-        live = without_deleted(pool, self.sources.tombstones, self.applied_position, self.dropped)
-        return visible(live, memories, self.scope, self.understood.question, excluded, self.dropped)
+
+Stage = Callable[[Pool], Awaitable[None]]
+
+
+def stages_of(pool: Pool) -> list[Stage]:
+    """The stages of this pass in their order."""
+    profile, is_recap = pool.profile, pool.is_recap
+    favours_newest = profile.fusion.method == "bm25_decay"
+    stages: tuple[tuple[Stage, bool], ...] = (
+        (list_period, is_recap),
+        (search, pool.given is None),
+        (take_given, pool.given is not None),
+        (fuse_hits, True),
+        (favour_newest, favours_newest),
+        (add_listed, is_recap),
+        (read_listed if is_recap else read_and_compare, True),
+        (keep_visible, True),
+        (compare_unindexed, True),
+        (weigh_by_age, favours_newest),
+        (follow, profile.ranking.follows and not is_recap),
+        (add_successors, True),
+        (keep_answering, True),
+        (find_evidence, profile.ranking.evidence > 0 and not is_recap),
+        (score_recap if is_recap else score, True),
+        (judge_again, profile.rerank.enabled and not is_recap),
+        (rank, True),
+    )
+    return [stage for stage, is_wanted in stages if is_wanted]
+
+
+async def search_pass(pool: Pool) -> PassResult:
+    """Takes the pool through its stages, once."""
+    for stage in stages_of(pool):
+        await stage(pool)
+    result = PassResult(
+        reports=tuple(pool.reports),
+        within=tuple(pool.within),
+        pool=[*pool.candidates, *pool.further],
+        memories=pool.memories,
+        scored=pool.scored,
+        ranked=tuple(pool.ranked),
+        dropped=pool.dropped,
+        reranking=pool.reranking,
+        late_interaction=pool.late,
+        asked=pool.understood,
+        closeness=pool.closeness,
+        fusing=pool.fusing,
+    )
+    pool.dropped["rank_pool"] += len(result.keys.difference([candidate.key for candidate in result.pool]))
+    return result
+
+
+async def list_period(pool: Pool) -> None:
+    """The period's keys, whatever their memories say; and all sources search inside it alone."""
+    pool.requests = of_period(pool.requests, pool.question.time.intervals)
+    if pool.given is not None:
+        pool.listed = [one.key for one in pool.given.pool]
+        return
+    index, time = pool.sources.chronological, pool.question.time
+    pool.listed = await keys_of_period(index, pool.requests, time, timeout_s=pool.source_left_s)
+
+
+async def search(pool: Pool) -> None:
+    """Every source at once, and the further lists of times and of others' words."""
+    said, sources, timeout_s = pool.understood.said_by, pool.sources, pool.limits.source_s
+    kinds = () if pool.query.options is None else pool.query.options.kinds
+    searching = search_all(
+        sources.by_name,
+        requests_of_speaker(pool.requests, said),
+        sources.breakers,
+        timeout_s=timeout_s,
+        retries=pool.profile.source_retries,
+        fallback=sources.fallback,
+        by_kind=1 < len(kinds) <= MOST_KINDS,
+    )
+    request = next(iter(pool.requests.values()), None)  # sources are asked for the same
+    further = [] if request is None else reports_of_others(request, said)
+    if request is not None and not pool.is_recap:  # a period is listed as a whole
+        further = [*time_requests(pool.question, request, pool.profile.time), *further]
+    pool.reports, pool.within = await with_further(
+        searching, further, sources.by_name, pool.requests, timeout_s=timeout_s
+    )
+    pool.is_away = index_is_away(pool.reports)
+    pool.times.done("search")
+
+
+async def take_given(pool: Pool) -> None:
+    """The hits of other passes."""
+    assert pool.given is not None
+    pool.reports, pool.within = pool.given.reports, pool.given.within
+    pool.is_away = index_is_away(pool.reports)
+    pool.times.done("search")
+
+
+async def fuse_hits(pool: Pool) -> None:
+    """One candidate a memory, best first."""
+    favours_newest = pool.profile.fusion.method == "bm25_decay"  # the ages of candidates are not known yet
+    pool.candidates = fuse(
+        pool.reports,
+        pool.fusing,
+        limit=None if favours_newest else pool.most,
+        with_text=WITH_TEXT if pool.sources.has_external else 0,
+        within=pool.within,
+    )
+    pool.times.done("fuse")
+
+
+async def favour_newest(pool: Pool) -> None:
+    """As many as are ranked, by fused score and age."""
+    decay, readers, left_s = decay_of(pool.profile, pool.question.now), pool.sources.readers, pool.left_s
+    pool.candidates = await newest_favoured(
+        pool.candidates, decay, pool.most, readers, left_s, is_away=pool.is_away
+    )
+    pool.times.done("fuse")
+
+
+async def add_listed(pool: Pool) -> None:
+    """The memories of the period that no source has found."""
+    pool.candidates = with_listed(pool.candidates, pool.listed)
+
+
+async def read_listed(pool: Pool) -> None:
+    """The candidates' memories; a recap compares no words."""
+    _take_memories(pool, await _fetched(pool))
+
+
+async def read_and_compare(pool: Pool) -> None:
+    """The candidates' memories and, at the same time, late interaction with the passages that fit best."""
+    (passages, pool.closeness, pool.late), memories = await both(_compared_words(pool), _fetched(pool))
+    _take_memories(pool, with_passages(memories, passages))
+
+
+async def _fetched(pool: Pool) -> Memories:
+    keys = keys_to_fetch(pool.candidates, is_away=pool.is_away)
+    return await fetch(keys, pool.sources.readers, timeout_s=pool.left_s)
+
+
+def _take_memories(pool: Pool, memories: Memories) -> None:
+    pool.memories = memories
+    pool.candidates = limited(pool.candidates, pool.most, memories, is_away=pool.is_away)
+    pool.times.done("fetch")
+
+
+async def _compared_words(pool: Pool) -> tuple[Mapping[int, int], Mapping[int, float], ModelReport | None]:
+    question, sources, most, is_away = pool.question, pool.sources, pool.most, pool.is_away
+    keys = [one.key for place, one in enumerate(pool.candidates) if place < most or one.is_kept]
+    passages = await nearest_passages(
+        question, pool.scope.tenant, keys, sources.passages, timeout_s=pool.source_left_s, is_away=is_away
+    )
+    if not pool.profile.ranking.late:
+        return passages, NO_VALUES, None
+    timeout_s, spent_s = pool.source_left_s, pool.times.seconds
+    found, late = await late_interaction(
+        question.dense_text,
+        keys,
+        sources.late_interaction,
+        sources.late_breaker,
+        timeout_s=timeout_s,
+        is_short=pool.limits.leaves_less(timeout_s, pool.limits.own_s, after_s=spent_s),
+        is_away=is_away,
+        passages=passages,
+    )
+    return passages, found, late
+
+
+async def keep_visible(pool: Pool) -> None:
+    """The candidates that the query may see, with their memories and the times that these tell."""
+    kept = pool.visible(pool.candidates, pool.memories)
+    pool.kept, pool.told_unknown = with_told_times(kept, pool.memories, pool.question)
+    pool.similarities = similarities_of([*pool.reports, *pool.within], pool.candidates)
+
+
+async def compare_unindexed(pool: Pool) -> None:
+    """Cosines, late interaction and fused scores of memories that the index, which answered, does not hold."""
+    unindexed = [] if pool.is_away else [one for one in pool.kept if one[0].key not in pool.memories]
+    if not unindexed:
+        return
+    pool.unindexed = frozenset([candidate.key for candidate, _ in unindexed])
+    # Without late interaction of indexed memories there is nothing to compare its scores with.
+    late, time_s = pool.late, pool.source_left_s
+    wants_late = late is not None and late.status in ("ok", "empty")
+    cosines, near = await compared(
+        unindexed, pool.question, pool.sources.texts, wants_late=wants_late, timeout_s=time_s
+    )
+    pool.kept = fused_with_unindexed(pool.kept, pool.unindexed, cosines, pool.reports, pool.within, pool.fusing)
+    if late is not None and near:
+        pool.closeness = {**pool.closeness, **near}
+        pool.late = replace(late, status="ok", count=len(pool.closeness))
+    pool.times.done("compare")
+
+
+async def weigh_by_age(pool: Pool) -> None:
+    """The fused scores, each times the factor of its memory's age."""
+    decay = decay_of(pool.profile, pool.question.now)
+    for candidate, memory in pool.kept:
+        candidate.fused *= decay(memory)
+    pool.kept = by_fused(pool.kept)
+
+
+async def follow(pool: Pool) -> None:
+    """What the first candidates lead to: what they name, and memories whose titles they have."""
+    pool.followed, pool.further = await follow_up(
+        pool.kept,
+        pool.question,
+        pool.requests,
+        pool.reports,
+        profile=pool.profile,
+        sources=pool.sources,
+        similarities=pool.similarities,
+        timeout_s=pool.source_left_s,
+    )
+    read = await fetch([one.key for one in pool.further], pool.sources.readers, timeout_s=pool.left_s)
+    pool.memories = {**pool.memories, **read}
+    pool.kept = [*pool.kept, *pool.visible(pool.further, pool.memories)]
+    pool.times.done("follow")
+
+
+async def add_successors(pool: Pool) -> None:
+    """The newer memories that take the place of candidates, where no search found them."""
+    pool.kept, pool.memories = await with_successors(
+        pool.kept,
+        pool.memories,
+        pool.profile.superseded,
+        now=pool.question.now,
+        readers=pool.sources.readers,
+        visible=pool.visible,
+        dropped=pool.dropped,
+        timeout_s=pool.left_s,
+    )
+
+
+async def keep_answering(pool: Pool) -> None:
+    """The candidates that can answer: of whose words, of what time and of what period the question is."""
+    pool.kept = answering(pool.kept, pool.understood, pool.profile, pool.dropped)
+
+
+async def find_evidence(pool: Pool) -> None:
+    """How often the graph has the memories' statements."""
+    if (graph := pool.sources.evidence) is not None:
+        stated = graph.weights(pool.scope.tenant, [candidate.key for candidate, _ in pool.kept])
+        pool.evidence = await or_else(stated, NO_VALUES, pool.source_left_s)
+
+
+async def score(pool: Pool) -> None:
+    """Every candidate by its score parts, best first."""
+    understood, question = pool.understood, pool.question
+    said, is_own = understood.said_by, understood.is_first_person
+    facts = QueryFacts(
+        now=question.now,
+        named_speaker=understood.named_speaker,
+        asker=understood.asker if is_own else None,
+        is_own=is_own and (said is None or understood.asker in said.speakers),
+        time=question.time,
+        session_id=question.session_id,
+        terms=stems(content_words(question.text)),
+        identifiers=stems(understood.identifiers),
+        entities=tuple([entity.name for entity in understood.entities]),
+        similarities=pool.similarities,
+        late=scaled(pool.closeness),
+        followed=pool.followed,
+        unindexed=pool.unindexed,
+        told_unknown=pool.told_unknown,
+        evidence=pool.evidence,
+    )
+    pool.scored = score_candidates(pool.kept, pool.profile, facts)
+
+
+async def score_recap(pool: Pool) -> None:
+    """Every candidate by how much it tells, each session's first ones before its later ones."""
+    pool.scored = in_recap(pool.kept)
+
+
+async def judge_again(pool: Pool) -> None:
+    """The best ones with the reranker's judgement."""
+    pool.times.done("score")
+    left_s, own_s = pool.left_s, pool.profile.rerank.timeout_ms / 1000
+    pool.scored, pool.reranking = await rerank(
+        pool.scored,
+        pool.question.text,
+        pool.profile,
+        pool.sources.reranker,
+        pool.sources.rerank_breaker,
+        timeout_s=left_s,
+        is_short=pool.limits.leaves_less(left_s, own_s, after_s=pool.times.seconds),
+    )
+    pool.times.done("rerank")
+
+
+async def rank(pool: Pool) -> None:
+    """The order of what is shown: successors first, nothing twice, nothing below the least score."""
+    options, profile, question = pool.query.options or NO_OPTIONS, pool.profile, pool.question
+    pool.scored = successors_first(pool.scored, profile.superseded, now=question.now)
+    least = profile.min_score if options.min_score is None else options.min_score
+    pool.ranked = reduced(pool.scored, question, profile, least=least, dropped=pool.dropped)
+    pool.times.done("rank")

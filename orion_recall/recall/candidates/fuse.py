@@ -271,10 +271,8 @@ Decay = Callable[[MemoryView], float]
 """The factor of a memory, as of the query's clock: as recency, 0.5 for a memory without a time."""
 
 
-def decay_of(profile: Profile, now: float) -> Decay | None:
-    """The factor of a memory's age, exp(-lambda * age) and 1 in the future; None where fusion has no decay."""
-    if profile.fusion.method != "bm25_decay":
-        return None
+def decay_of(profile: Profile, now: float) -> Decay:
+    """The factor of a memory's age, exp(-lambda * age), and 1 in the future."""
     half_life, least = profile.half_life_hours, profile.recency_floor
     return lambda memory: recency(memory.ts, now, half_life_hours=half_life, minimum=least)
 

@@ -35,9 +35,7 @@ def paper(floor: float) -> Decay:
         time_decay_half_life_hours=None,
         recency_floor=floor,
     )
-    decay = decay_of(by, NOW_OF_DECAY)
-    assert decay is not None
-    return decay
+    return decay_of(by, NOW_OF_DECAY)
 
 
 def aged(name: str, hours: float) -> MemoryView:
