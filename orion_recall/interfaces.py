@@ -1,4 +1,4 @@
-"""Protocols: sources, readers, finders, and the copies of the record."""
+"""Protocols: sources (defined beside their specs), readers, finders, and the copies of the record."""
 
 from __future__ import annotations
 
@@ -9,20 +9,8 @@ from orion_recall.errors import SourceError
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.scoring.intervals import tells_of
+from orion_recall.source_specs import Source
 from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName, TimedKey
-
-
-class Source(Protocol):
-    """A retrieval source: it turns a request into hits, best first.
-
-    `search` raises TransientSourceError when another try may help, SourceError when it will not. A source that
-    cannot apply a part of `request.scope` raises ScopeNotKept: filters fail closed.
-    """
-
-    @property
-    def name(self) -> SourceName: ...
-
-    async def search(self, request: SearchRequest) -> Sequence[Hit]: ...
 
 
 def answers_for(source: Source, tenant: str) -> bool:

@@ -15,8 +15,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstraints
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 from pydantic_settings import NoDecode
 
+from orion_recall.source_specs import source_names
 from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 from orion_recall.text.redaction import check_rules
 from orion_recall.values import SourceName
@@ -83,6 +85,16 @@ def _http(example: str, secret: str, *, with_query: bool = False) -> AfterValida
     return AfterValidator(check)
 
 
+def _source(name: str) -> str:
+    """Not by a Literal: packages with sources are looked for when one is named, not by every command."""
+    if (names := source_names()) and name not in names:
+        *first, last = (repr(one) for one in names)
+        raise PydanticCustomError(
+            "literal_error", "Input should be {names}", {"names": f"{', '.join(first)} or {last}"}
+        )
+    return name
+
+
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]  # many write INFO
 CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Tenants = Annotated[CommaList, AfterValidator(_tenants)]
@@ -90,7 +102,9 @@ MemoryKinds = Annotated[
     tuple[Annotated[str, StringConstraints(max_length=64)], ...], NoDecode, BeforeValidator(_split)
 ]
 RedactionRules = Annotated[CommaList, AfterValidator(check_rules)]
-SourceNames = Annotated[tuple[SourceName, ...] | None, NoDecode, BeforeValidator(_split)]
+SourceNames = Annotated[
+    tuple[Annotated[SourceName, AfterValidator(_source)], ...] | None, NoDecode, BeforeValidator(_split)
+]
 Columns = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_columns)]
 KeywordSetting = Annotated[KeywordWeights, NoDecode, BeforeValidator(keyword_weights_of)]
 BusUrl = Annotated[SecretStr | None, AfterValidator(_bus)]

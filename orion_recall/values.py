@@ -14,8 +14,10 @@ from datetime import UTC, datetime, tzinfo
 from typing import Literal, NamedTuple, get_args
 
 JsonValue = None | bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
-SourceName = Literal["vector", "lexical", "rdf", "sql_timeline"]
-SOURCE_NAMES: tuple[SourceName, ...] = ("vector", "lexical", "rdf", "sql_timeline")
+SourceName = str
+"""The name of a retrieval source: one of `source_specs.source_names()`."""
+SOURCE_NAME = r"^[a-z][a-z0-9_]{0,31}$"
+"""What such a name looks like: it begins keys of profiles."""
 
 SourceStatus = Literal["ok", "empty", "late", "failed", "off"]
 Outcome = Literal["invalid", "expired", "refused", "failed", "degraded", "empty", "ok"]
@@ -152,6 +154,8 @@ LedBy = Literal["succession", "follow_up", "period"]
 """What led to a candidate that no search found: a memory that it succeeds, the first hits, a recap."""
 SuccessionReason = Literal["supersedes", "by_person", "by_extractor"]
 RenderStyle = Literal["v1", "short", "scores", "source"]
+LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
+LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
 GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]
 WalkKind = Literal["chain", "who", "related", "temporal"]
 

@@ -23,7 +23,8 @@ def profile_markdown() -> str:
         "Each key with its default and what it takes. `profiles/example.yaml` shows each in its place, and",
         "`contracts/profile.schema.json`, which editors read, has all of its description. `ranking.PART` is the",
         "weight of a part of the score, from 0 to 100 ([Score parts](score-parts.md)). Each layer of a cascade has",
-        "the keys of `cascade.layers.LAYER`.",
+        "the keys of `cascade.layers.LAYER`. A package that adds a source adds `NAME_top_k` and",
+        "`fusion.weights.NAME` ([Write your own source](../how-to/write-a-source.md)).",
         "",
     ]
     fields = profile_fields()

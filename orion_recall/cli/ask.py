@@ -38,6 +38,7 @@ from orion_recall.recall.report.sentences import (
     trigger_words,
     why_sentences,
 )
+from orion_recall.source_specs import by_name
 from orion_recall.text.normal import one_line
 
 Json = Mapping[str, Any]
@@ -47,7 +48,6 @@ _SHOWN, _LEFT_OUT, _DIGITS = 15, 12, 3
 _WIDE = 120
 _TEXT_CHARS = 80
 _INDENT = 2
-_SHORT: dict[str, str] = {"vector": "meaning", "lexical": "words", "rdf": "graph", "sql_timeline": "timeline"}
 
 
 @with_fields("query", RecallQueryV1, "profile", "verb", "intent", session_id="--session", node_id="--node")
@@ -290,7 +290,7 @@ def _found_by(one: Json, *, is_wide: bool) -> str:
     if not found:
         return (one.get("led_by") or "another memory").replace("_", " ")
     return ", ".join(
-        f"{_SHORT.get(source, source)} {how['rank']}"
+        f"{by_name()[source].found_in if source in by_name() else source} {how['rank']}"
         + (f" ({how['score']:.3g})" if is_wide and "score" in how else "")
         for source, how in found
     )

@@ -30,9 +30,9 @@ from orion_recall.postgres.schema import migrate
 from orion_recall.sample.timed import sample_memories
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
+from orion_recall.source_specs import source_names
 from orion_recall.tasks import cancel
 from orion_recall.telemetry import log_to_stderr
-from orion_recall.values import SOURCE_NAMES
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
 _SHOWN = "reflect.v1"
@@ -203,5 +203,5 @@ def _sources_table(recalls: Sequence[dict[str, Any]]) -> Table:
         found = "" if source["status"] == "off" else f", {source['count']} in {source['ms']:.1f} ms"
         return f"{source['status']}{found}"
 
-    rows = [(name, *(cell(one, name) for one in recalls)) for name in SOURCE_NAMES]
+    rows = [(name, *(cell(one, name) for one in recalls)) for name in source_names()]
     return table(("source", *(one["profile"] for one in recalls)), rows)

@@ -40,8 +40,11 @@ from orion_recall.postgres.pool import Connection, borrow
 from orion_recall.postgres.schema import shipped_migrations
 from orion_recall.profile.watch import profiles_with_default
 from orion_recall.schemas.settings_reference import unknown_variables
+from orion_recall.scoring.parts import further_parts, refused_parts
 from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
 from orion_recall.settings import Settings
+from orion_recall.source_specs import SourceSpec, further_sources, package_of, refused_sources
+from orion_recall.sources.further import open_one
 from orion_recall.sources.timeline import OWN_VIEW, TimelineSource, unreadable_rows
 
 _FULL = 0.9
@@ -85,7 +88,8 @@ def doctor(data: DataFolder = None) -> int:
 
     Packages, engines, model, profiles, settings and data folder; of bus and Postgres version, schema, clocks and
     limits; whether servers of index and graph are of this record, whether every mapping of ORION_MAPPINGS and
-    ORION_TIMELINE_TABLE fits, and how many listen on each of ORION_QUERY_CHANNELS. It starts and writes nothing.
+    ORION_TIMELINE_TABLE fits, what other packages add, and how many listen on each of ORION_QUERY_CHANNELS. It
+    starts and writes nothing.
     Exit code 1 when something cannot be used.
 
     Example: `orion-recall doctor`, or with stores of your own `ORION_MAPPINGS=mappings.yaml orion-recall doctor`
@@ -142,7 +146,16 @@ def check_installation(settings: Settings) -> list[Check]:
     if settings.postgres_dsn is None:
         looks.append(("Postgres", lambda: f"embedded: {find_binaries().bin_dir}"))
     looks.append(("data folder", lambda: _data_folder(settings.data_dir)))
-    return [_checked(name, look) for name, look in looks]
+    return [*(_checked(name, look) for name, look in looks), *_packages()]
+
+
+def _packages() -> Iterator[Check]:
+    """What other packages add by their entry points; nothing where there are none."""
+    added = [f"the source {spec.name} of {package_of(spec.name)}" for spec in further_sources()]
+    added += [f"the score part {part.name} of {package}" for part, package in further_parts().items()]
+    refused = [*refused_sources(), *refused_parts()]
+    if added or refused:
+        yield Check("packages", "; ".join(added), "; ".join(map(str, refused)) or None)
 
 
 def _checked(name: str, look: Callable[[], str]) -> Check:
@@ -332,6 +345,7 @@ async def _stores(settings: Settings) -> list[Finding]:
             looks += [(one.name, "qdrant", _qdrant(one, embedder)) for one in mappings.qdrant]
         looks += [(one.name, "sparql", _sparql(one)) for one in mappings.sparql]
         looks += [(one.name, "table", _timeline(one.name, timeline_of(one, settings))) for one in mappings.tables]
+        looks += [(one.name, "package", _further(one, settings)) for one in further_sources()]
         return list(await asyncio.gather(*(_in_time(name, kind, look) for name, kind, look in looks)))
 
 
@@ -366,6 +380,13 @@ async def _own(
     if without is not None:
         remarks.append(f"no late interaction (ranking.late): {without}")
     return Finding(store=f"its own {part.kind}", kind=kind, arms=sources, remarks=remarks)
+
+
+async def _further(spec: SourceSpec, settings: Settings) -> Finding:
+    async with contextlib.AsyncExitStack() as stack:
+        source = await open_one(spec, settings, stack)
+        told = await source.check()
+    return Finding(store=spec.name, kind="package", arms=[spec.name], remarks=[] if told is None else [told])
 
 
 async def _qdrant(mapping: QdrantMapping, embedder: Embedder) -> Finding:

@@ -28,6 +28,7 @@ from pydantic_core import PydanticUndefined
 from orion_recall.errors import ErrorKind, InvalidMessage
 from orion_recall.text.normal import storable
 from orion_recall.text.zones import time_zone
+from orion_recall.values import SOURCE_NAME
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -285,6 +286,9 @@ MemoryKind = Annotated[
     ),
 ]
 Kinds = Annotated[tuple[MemoryKind, ...], Field(strict=False, max_length=256), at_most(256)]
+SourceName = Annotated[
+    str, Field(pattern=SOURCE_NAME, description="vector, lexical, rdf, sql_timeline, or one of another package")
+]
 ScopeName = Literal["session", "user", "global"]
 BudgetName = Literal["low", "mid", "high"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from orion_recall.contracts import fields as f
-from orion_recall.values import LedBy, Outcome, SourceName, SourceStatus, SuccessionReason
+from orion_recall.values import LedBy, Outcome, SourceStatus, SuccessionReason
 
 Share = Annotated[float, Field(ge=0, le=1)]
 MergeStrategy = Literal["confidence_weighted", "layer_weighted", "recency_weighted", "score_weighted"]
@@ -237,7 +237,7 @@ class MemoryItemV1(f.Message):
     """One recalled memory. The fields after `tags` are there only when the query carried `options`."""
 
     id: str = Field(description="the memory's id; of a mapped store its name, a colon and the id there: notes:0")
-    source: SourceName
+    source: f.SourceName
     source_ref: str | None = Field(description="from where: a store's name, a table, or the memory's `source`")
     uri: str | None
     score: float
@@ -356,7 +356,7 @@ class SelectedV1(f.Message):
     """One selected item as the decision log keeps it."""
 
     id: str
-    source: SourceName
+    source: f.SourceName
     score: float
     parts: dict[str, float]
     ranks: dict[str, int]
@@ -372,7 +372,7 @@ class CandidateV1(f.Message):
     """One candidate of a recall as the decision log keeps it; of a memory that may not be seen there is none."""
 
     id: str
-    source: SourceName = Field(description="the source that ranked it best, or that of what led to it")
+    source: f.SourceName = Field(description="the source that ranked it best, or that of what led to it")
     ranks: dict[str, int] = Field(description="its rank in every source that found it, from 1")
     fused: float = Field(description="its score after the fusion")
     place: int | None = Field(default=None, description="its place in the final order, from 1; null: not in it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from copy import copy
 from dataclasses import dataclass
 from itertools import product
@@ -15,7 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from orion_recall.profile import sections as s
+from orion_recall.scoring.parts import further_parts
+from orion_recall.source_specs import MOST_TOP_K, by_name, further_sources, source_names, specs
 from orion_recall.values import (
+    LAYER_NAMES,
     QUERY_CLASSES,
     QUESTION_SHAPES,
     QueryClass,
@@ -28,15 +31,15 @@ from orion_recall.values import (
 Scope = Literal["session", "user", "global"]
 Budget = Literal["low", "mid", "high"]
 Caller = Annotated[str, Field(pattern=r"^[^=]+=[^=]+$", max_length=1024)]
-TopK = Annotated[int, Field(ge=0, le=1000)]
+TopK = Annotated[int, Field(ge=0, le=MOST_TOP_K)]
 
 DEFAULT_HALF_LIFE_HOURS = 72.0
 _DECAYS_AGREE = 0.05  # of the half-life: 0.01 an hour and "three days" are the same
 CANDIDATES: dict[Budget, int] = {"low": 100, "mid": 300, "high": 1000}
 
 
-class ProfileValues(s.Section):
-    """The values of a profile: sources, search depth, ranking, and size of the rendered text."""
+class _ProfileKeys(s.Section):
+    """The keys of every profile, those of the built-in sources among them."""
 
     profile: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="Its name and version, as the file's.")
     description: str = Field(default="", max_length=1000, description="What the profile is for, in a sentence.")
@@ -114,13 +117,18 @@ class ProfileValues(s.Section):
     @model_validator(mode="after")
     def _something_can_be_found(self) -> Self:
         if not self.sources_on:
-            on = "set one of vector_top_k, lexical_top_k and rdf_top_k above 0, or enable_sql_timeline to true"
+            further = (spec.top_k_key for spec in further_sources())
+            *first, last = ("vector_top_k", "lexical_top_k", "rdf_top_k", *further)
+            on = f"set one of {', '.join(first)} and {last} above 0, or enable_sql_timeline to true"
             raise s.problem("vector_top_k", f"no source is on: {on}")
         searched = [("fusion.weights", "that is on", self.sources_on)]
-        for name in s.LAYER_NAMES if self.cascade.enabled else ():
-            sources = self.cascade.layers.named(name).sources
-            searched += [(f"cascade.layers.{name}.sources", f"of the layer {name}", sources)] if sources else []
+        for name in LAYER_NAMES if self.cascade.enabled else ():
+            if sources := self.cascade.layers.named(name).sources:
+                layer = f"cascade.layers.{name}.sources", f"of the layer {name}", self._not_off(sources)
+                searched.append(layer)
         for key, which, sources in searched:
+            if not sources:
+                raise s.problem(key, f"every source {which} is off in this profile")
             if not any(getattr(self.fusion.weights, source) for source in sources):
                 raise s.problem(key, f"every source {which} ({', '.join(sources)}) has the fusion weight 0")
         return self
@@ -186,16 +194,52 @@ class ProfileValues(s.Section):
         """`lexical_top_k`, or `vector_top_k` where that is not set."""
         return self.vector_top_k if self.lexical_top_k is None else self.lexical_top_k
 
+    def top_k(self, name: SourceName) -> int:
+        """How many hits the source may bring to selection, where it is searched."""
+        return self.effective_lexical_top_k if name == "lexical" else getattr(self, by_name()[name].top_k_key)
+
+    def searches(self, name: SourceName) -> bool:
+        """Whether the source is searched. The timeline has a switch of its own besides."""
+        return self.top_k(name) > 0 and (name != "sql_timeline" or self.enable_sql_timeline)
+
     @property
     def sources_on(self) -> tuple[SourceName, ...]:
         """The sources that this profile searches."""
-        top_k: dict[SourceName, int] = {
-            "vector": self.vector_top_k,
-            "lexical": self.effective_lexical_top_k,
-            "rdf": self.rdf_top_k,
-            "sql_timeline": self.sql_top_k if self.enable_sql_timeline else 0,
-        }
-        return tuple(name for name, k in top_k.items() if k > 0)
+        return tuple(name for name in source_names() if self.searches(name))
+
+    def searching(self, names: Collection[SourceName], top_k: int) -> Self:
+        """This profile with these sources on, each with so many hits, and all others off.
+
+        A source of another package that this profile does not search stays off: it may not be set up.
+        """
+        on = self._not_off(names)
+        values: dict[str, Any] = {spec.top_k_key: top_k if spec.name in on else 0 for spec in specs()}
+        values |= {"enable_sql_timeline": "sql_timeline" in on, "sql_top_k": top_k}
+        return self.model_copy(update=values)
+
+    def _not_off(self, names: Iterable[SourceName]) -> tuple[SourceName, ...]:
+        off = {spec.name for spec in further_sources() if not self.searches(spec.name)}
+        return tuple(name for name in names if name not in off)
+
+
+if TYPE_CHECKING:
+    ProfileValues = _ProfileKeys
+else:
+    ProfileValues = create_model(
+        "ProfileValues",
+        __base__=_ProfileKeys,
+        __doc__="The values of a profile: sources, search depth, ranking, and size of the rendered text.",
+        __module__=__name__,
+        **{
+            spec.top_k_key: (
+                TopK,
+                Field(
+                    default=spec.top_k, description=f"Hits {spec.title} may bring to selection; 0 switches it off."
+                ),
+            )
+            for spec in further_sources()
+        },
+    )
 
 
 KeyPath = tuple[str, ...]
@@ -344,12 +388,26 @@ class Profile(ProfileValues):
     def content_hash(self) -> str:
         """16 hex digits of the values: comments, order and defaults written out do not change it.
 
+        Nor do sources and score parts of other packages that the profile does not use, or which it has not.
         Computed on each call: a cached one would go stale in `model_copy(update=...)`.
         """
         values = self.model_dump(mode="json", exclude={"time_decay_lambda_per_hour"})
         values["time_decay_half_life_hours"] = self.half_life_hours  # however it is told
+        self._leave_out_unused(values)
         canonical = json.dumps(values, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def _leave_out_unused(self, values: dict[str, Any]) -> None:
+        each = [self.strategies.of(name) for name in (*QUERY_CLASSES, *QUESTION_SHAPES)]
+        for spec in further_sources():
+            if self.searches(spec.name) or any(spec.top_k_key in one.model_fields_set for one in each):
+                continue
+            del values[spec.top_k_key], values["fusion"]["weights"][spec.name]
+            for layer in values["cascade"]["layers"].values():
+                layer["sources"] = [name for name in layer["sources"] if name != spec.name]
+        for part in further_parts():
+            if not values["ranking"][part.name]:
+                del values["ranking"][part.name]
 
 
 def profile_json_schema() -> dict[str, Any]:

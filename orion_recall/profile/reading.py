@@ -16,7 +16,9 @@ from yaml.reader import ReaderError
 
 from orion_recall.errors import ProfileError, ProfileProblem
 from orion_recall.profile.model import KeyPath, Profile, profile_fields
-from orion_recall.profile.sections import LAYER_NAMES
+from orion_recall.scoring.parts import refused_parts
+from orion_recall.source_specs import Refused, refused_sources, top_k_key
+from orion_recall.values import LAYER_NAMES
 
 SCHEMA_HEADER = "# yaml-language-server: $schema=../contracts/profile.schema.json"
 MAX_FILE_BYTES = 256 * 1024
@@ -330,6 +332,8 @@ def _unknown(parent: KeyPath, key: str, guess: KeyPath | None) -> _Words:
     without_strategy = parent[2:] if parent[:1] == ("strategies",) else parent
     if (instead := FORMER_KEYS.get(".".join((*without_strategy, key)))) is not None:
         return "is no key any more", instead
+    if (refused := _refused_package(key)) is not None:
+        return "is not a known key", f"{refused}"
     owners = [path for path in _OWN_FIELDS if path[-1] == key or ".".join(path) == key]
     if owners:
         belongs = (f"`{path[-1]}` belongs {_under(path[:-1])}" for path in owners)
@@ -339,6 +343,12 @@ def _unknown(parent: KeyPath, key: str, guess: KeyPath | None) -> _Words:
         return "is not a known key", f"did you mean `{guess[-1]}`{where}?"
     known = _keys_under(parent) if parent else "explained in profiles/example.yaml"
     return "is not a known key", f"the keys {_under(parent)} are {known}"
+
+
+def _refused_package(key: str) -> Refused | None:
+    """The entry point of another package that the key would be of, if it could be used."""
+    each = (*refused_sources(), *refused_parts())
+    return next((one for one in each if key in (one.name, top_k_key(one.name))), None)
 
 
 def _under(parent: KeyPath) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from orion_recall.contracts.recall import MergeStrategy
-from orion_recall.scoring.parts import PARTS
-from orion_recall.values import GraphMethod, RenderStyle, SourceName
+from orion_recall.scoring.parts import parts
+from orion_recall.source_specs import BUILT_IN, MOST_WEIGHT, source_names, specs
+from orion_recall.values import GraphMethod, LayerName, RenderStyle, SourceName
 
-Weight = Annotated[float, Field(ge=0, le=100)]
+Weight = Annotated[float, Field(ge=0, le=MOST_WEIGHT)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 MIN_RELEVANCE_SHARE = 0.8
@@ -20,9 +21,8 @@ MIN_RELEVANCE_SHARE = 0.8
 ROUNDING = 1e-9
 """The tolerance of a sum of weights: 0.7 + 0.1 is not quite 0.8 in floats."""
 
-
-RELEVANCE_PARTS = ("fusion", "similarity", "words", "meaning")
-"""The parts that measure relevance: at least one of them needs a weight."""
+RELEVANCE_PARTS = tuple(part.name for part in parts() if part.relevance == "of any question")
+"""The parts that tell of any question how well a memory fits it: at least one of them needs a weight."""
 
 
 # Strict: no text becomes a number; a whole number is still taken where a fraction is wanted.
@@ -42,13 +42,35 @@ def problem(key: str, message: str) -> PydanticCustomError:
     return PydanticCustomError("profile", "{message}", {"message": message, "key": key})
 
 
-class FusionWeights(Section):
-    """The weight of each source's list in the fusion."""
+class _Weights(Section):
+    """The base of sections whose keys are made from a registry, each of them a weight."""
 
-    vector: Weight = Field(default=1.0, description="Weight of the vector source's list (no unit).")
-    lexical: Weight = Field(default=1.0, description="Weight of the keyword source's list (no unit).")
-    rdf: Weight = Field(default=0.5, description="Weight of the graph source's list (no unit).")
-    sql_timeline: Weight = Field(default=0.5, description="Weight of the SQL timeline's list (no unit).")
+    if TYPE_CHECKING:
+
+        def __init__(self, **weights: float) -> None: ...
+
+        def __getattr__(self, name: str) -> float: ...
+
+
+if TYPE_CHECKING:
+
+    class FusionWeights(_Weights):
+        """The type of the model below: its keys are the names of `source_specs.specs`."""
+
+else:
+    FusionWeights = create_model(
+        "FusionWeights",
+        __base__=_Weights,
+        __doc__="The weight of each source's list in the fusion.",
+        __module__=__name__,
+        **{
+            spec.name: (
+                Weight,
+                Field(default=spec.weight, description=f"Weight of {spec.title}'s list (no unit)."),
+            )
+            for spec in specs()
+        },
+    )
 
 
 class Fusion(Section):
@@ -72,13 +94,14 @@ def relevance_share(weights: Mapping[str, float]) -> float:
     return 1 - weights["recency"] / total if total else 0.0
 
 
-class _RankingBase(Section):
+class _RankingBase(_Weights):
     """Weights of the final score's named parts; they are renormalised over the parts an item has."""
 
     @model_validator(mode="after")
     def _something_tells_relevance(self) -> Self:
         if not any(getattr(self, name) for name in RELEVANCE_PARTS):
-            raise problem("fusion", "one of `fusion`, `similarity`, `words` and `meaning` needs a weight above 0")
+            *names, last = (f"`{name}`" for name in RELEVANCE_PARTS)
+            raise problem("fusion", f"one of {', '.join(names)} and {last} needs a weight above 0")
         return self
 
     @property
@@ -90,11 +113,7 @@ class _RankingBase(Section):
 if TYPE_CHECKING:
 
     class RankingWeights(_RankingBase):
-        """The type of the model below: its keys are the names of `scoring.parts.PARTS`."""
-
-        def __init__(self, **weights: float) -> None: ...
-
-        def __getattr__(self, name: str) -> float: ...
+        """The type of the model below: its keys are the names of `scoring.parts.parts`."""
 
 else:
     RankingWeights = create_model(
@@ -102,7 +121,7 @@ else:
         __base__=_RankingBase,
         __doc__=_RankingBase.__doc__,
         __module__=__name__,
-        **{part.name: (Weight, Field(default=part.weight, description=part.description)) for part in PARTS},
+        **{part.name: (Weight, Field(default=part.weight, description=part.description)) for part in parts()},
     )
 
 
@@ -227,8 +246,6 @@ def section_values(section: BaseModel) -> Mapping[str, Any]:
     return found[1]
 
 
-LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
-LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
 # The composite score of the specification.
 _SPECIFIED = {"confidence": 0.5, "layer": 0.3, "recency": 0.2, "score": 0.0}
 _STRATEGIES: dict[str, MergeStrategy] = {
@@ -241,7 +258,11 @@ _STRATEGIES: dict[str, MergeStrategy] = {
 _Words = Annotated[
     tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(strict=False, max_length=64)
 ]
-_Sources = Annotated[tuple[SourceName, ...], Field(strict=False, max_length=4)]
+if TYPE_CHECKING:
+    _Source = SourceName
+else:
+    _Source = Literal[*source_names()]  # so that a profile's check lists them
+_Sources = Annotated[tuple[_Source, ...], Field(strict=False, max_length=len(specs()))]
 _Layers = Annotated[tuple[LayerName, ...], Field(strict=False, max_length=7)]
 
 
@@ -258,22 +279,22 @@ class Layer(Section):
     then: _Layers = Field(default=(), description="The layers that are asked next, in order of precedence.")
 
 
-def _layer(sources: str, kinds: str, weight: float, then: str) -> Layer:
+def _layer(name: LayerName, kinds: str, weight: float, then: str) -> Layer:
+    searches_all = not any(name in spec.layers for spec in BUILT_IN)
+    sources = [] if searches_all else [spec.name for spec in specs() if name in spec.layers]
     return Layer.model_validate(
-        {"sources": sources.split(), "kinds": kinds.split(), "weight": weight, "then": then.split()}
+        {"sources": sources, "kinds": kinds.split(), "weight": weight, "then": then.split()}
     )
 
 
 # What is asked without any sign of its class may be of any kind: a hybrid search over all of them.
-_SEMANTIC = _layer("", "", 0.9, "episodic graph procedural")
-_EPISODIC = _layer(
-    "vector lexical sql_timeline", "experience observation opinion plan task", 0.85, "semantic graph"
-)
-_PROCEDURAL = _layer("vector lexical", "procedure", 0.8, "episodic semantic")
-_PROSPECTIVE = _layer("vector lexical", "task", 0.7, "procedural semantic")
-_GRAPH = _layer("rdf", "", 0.75, "semantic episodic")
-_META = _layer("", "", 0.6, "semantic graph")
-_PLANNING = _layer("vector lexical", "plan", 0.7, "semantic procedural")
+_SEMANTIC = _layer("semantic", "", 0.9, "episodic graph procedural")
+_EPISODIC = _layer("episodic", "experience observation opinion plan task", 0.85, "semantic graph")
+_PROCEDURAL = _layer("procedural", "procedure", 0.8, "episodic semantic")
+_PROSPECTIVE = _layer("prospective", "task", 0.7, "procedural semantic")
+_GRAPH = _layer("graph", "", 0.75, "semantic episodic")
+_META = _layer("meta", "", 0.6, "semantic graph")
+_PLANNING = _layer("planning", "plan", 0.7, "semantic procedural")
 
 
 class Layers(Section):

@@ -21,7 +21,7 @@ from typing import Literal
 
 from orion_recall.contracts.recall import CascadeStepV1, NotAsked, RecallOptionsV1
 from orion_recall.profile import Profile
-from orion_recall.profile.sections import Cascade, Layer, LayerName
+from orion_recall.profile.sections import Cascade, Layer
 from orion_recall.recall.confidence.answer import Confidence, confidences
 from orion_recall.recall.pass_result import Drop, Dropped, PassResult, StageTimes
 from orion_recall.recall.ranking.score import combine, in_order, said_once
@@ -29,8 +29,9 @@ from orion_recall.recall.search.all_sources import SILENT, or_else
 from orion_recall.recall.successors import successors_first
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate, recency
+from orion_recall.source_specs import source_names
 from orion_recall.sources.record import MemoryUse, RecordFacts
-from orion_recall.values import SOURCE_NAMES, Hit, Scope, SourceName, SourceReport
+from orion_recall.values import Hit, LayerName, Scope, SourceName, SourceReport
 
 Ended = Literal["confident", "depth", "no_layer", "deadline"]
 RunPass = Callable[..., Awaitable[PassResult]]
@@ -124,16 +125,7 @@ def _both(asked: tuple[str, ...], searched: tuple[str, ...]) -> tuple[str, ...] 
 def profile_of_layer(layer: Layer, by: Profile, most: int) -> Profile:
     """The profile by which a layer is searched: the query's, with the layer's sources on."""
     sources = layer.sources or by.sources_on
-    return by.model_copy(
-        update={
-            "vector_top_k": most if "vector" in sources else 0,
-            "lexical_top_k": most if "lexical" in sources else 0,
-            "rdf_top_k": most if "rdf" in sources else 0,
-            "enable_sql_timeline": "sql_timeline" in sources,
-            "sql_top_k": most,
-            "rank_pool": max(by.rank_pool, most),
-        }
-    )
+    return by.searching(sources, most).model_copy(update={"rank_pool": max(by.rank_pool, most)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -371,7 +363,7 @@ def united(members: Iterable[LayerResult]) -> PassResult:
     passes = [member.result for member in each]
     items = {item.candidate.key: item for member in each for item in member.items}
     return PassResult(
-        reports=tuple(_report(name, passes) for name in SOURCE_NAMES),
+        reports=tuple(_report(name, passes) for name in source_names()),
         within=tuple(report for one in passes for report in one.within),
         pool=list({candidate.key: candidate for one in passes for candidate in one.pool}.values()),
         memories={key: memory for one in passes for key, memory in one.memories.items()},

@@ -34,8 +34,9 @@ from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, caps_of,
 from orion_recall.recall.search_pass import Pool, search_pass
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.question import understand, zone_of
+from orion_recall.source_specs import source_names
 from orion_recall.text.normal import memory_key
-from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceReport
+from orion_recall.values import JsonValue, Outcome, Scope, SourceReport
 
 
 async def recall(
@@ -122,7 +123,7 @@ async def recall(
     caps = caps_of(profile, options)
     room_tokens = caps.budget_tokens - sources.tokens.count(f"{UNSURE_NOTE}\n")
     if cascade:  # its layers have capped what each source brings
-        caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(result.ranked)))
+        caps = replace(caps, source_top_k=dict.fromkeys(source_names(), len(result.ranked)))
     if understood.shape is not None:
         caps = replace(caps, full_windows=0)  # a list's items are alike
     choose = select_recap if is_of_period(understood) else select

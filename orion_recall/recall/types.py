@@ -21,10 +21,11 @@ from orion_recall.recall.ranking.score import Closeness, FindsEvidence
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.source_specs import source_names
 from orion_recall.sources.record import RecordFacts
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.redaction import NO_REDACTION, Redaction
-from orion_recall.values import SOURCE_NAMES, JsonValue, Outcome, Scope, SourceName, SourceReport
+from orion_recall.values import JsonValue, Outcome, Scope, SourceName, SourceReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,7 @@ class Sources:
     chronological: ChronologicalIndex | None = None
     fallback: FallbackSource | None = None
     breakers: Mapping[SourceName, Breaker] = field(
-        default_factory=lambda: {name: Breaker() for name in SOURCE_NAMES}
+        default_factory=lambda: {name: Breaker() for name in source_names()}
     )
     reranker: Reranker | None = None
     rerank_breaker: Breaker = field(default_factory=Breaker)

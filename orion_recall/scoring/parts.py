@@ -1,6 +1,7 @@
 """Score parts: each is a function that gives its column for all candidates, with its default weight and its words.
 
-The profile's section `ranking`, explanations and reference pages read them: a new part is one function here.
+The profile's section `ranking`, explanations and reference pages read them: a new part is one function here, or in
+another package, with an entry point of the group `orion_recall.score_parts` that has its name and leads to it.
 """
 
 from __future__ import annotations
@@ -9,17 +10,21 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from orion_recall.scoring import intervals
 from orion_recall.scoring.candidates import READ_CHARS, UNDATED_RECENCY, Candidate, Column, Pair, QueryFacts, share
 from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
+from orion_recall.source_specs import MOST_WEIGHT, SCORE_PARTS, Checked, Loaded, Refused, checked
+from orion_recall.tasks import errors_logged
 from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import stems_of_statement, words
-from orion_recall.values import MemoryView, QuestionTime, SourceName
+from orion_recall.values import SOURCE_NAME, MemoryView, QuestionTime, SourceName
 
 _ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 _TIME_OF_DAY = re.compile(r"\b\d{1,2}(?::[0-5]\d|\s?[ap]\.?m)\b", re.IGNORECASE)
+_NAME = re.compile(SOURCE_NAME)
 _HALF, _QUARTER = 0.5, 0.25
 _NEAREST, _ABOUT_AS_NEAR, _LATER_S = 0.85, 0.8, 3600.0
 # Of a time that may be either, what was said then goes before what was told of it later.
@@ -31,6 +36,8 @@ Made = Literal["always", "where it applies", "by another step"]
 """When a part is made: for every candidate; where question or candidates give reason to; from what another step of
 the recall found out. Parts are made in this order, and within it in that of this module."""
 _ORDER: tuple[Made, ...] = ("always", "where it applies", "by another step")
+Relevance = Literal["of any question", "of some questions", "none"]
+"""What a part tells of how well a memory fits the question. A profile gives a weight to one of the first kind."""
 Unknown = Callable[[Candidate, MemoryView, float | None], object]
 
 
@@ -67,8 +74,8 @@ class ScorePart:
     """One part, which decorates its maker: that gives None where no candidate has the part.
 
     `measures` says what it is a weight of, `reason` what an explanation calls it. With `needs_weight` it is not
-    made where its weight is 0; `without` says what is not done then. `is_relevance`: it is about fitting the
-    question."""
+    made where its weight is 0; `without` says what is not done then. `relevance`: whether it is about fitting the
+    question. The column has a number from 0 to 1, or None, for every candidate in its place."""
 
     name: str
     measures: str
@@ -77,11 +84,11 @@ class ScorePart:
     made: Made = "where it applies"
     needs_weight: bool = False
     without: str = ""
-    is_relevance: bool = True
+    relevance: Relevance = "of some questions"
 
     @property
     def description(self) -> str:
-        relevance = ", a relevance part" if self.is_relevance else ""
+        relevance = "" if self.relevance == "none" else ", a relevance part"
         return f"Weight of {self.measures}{relevance} (no unit){f'; 0: {self.without}' if self.without else ''}."
 
     def __call__(self, maker: Maker) -> Maker:
@@ -96,12 +103,16 @@ def _is_nothing(_: Candidate, __: MemoryView, part: float | None) -> bool:
     return not part  # own index and graph could not find an unindexed memory
 
 
-@ScorePart("fusion", "the fused score", "what the sources found", weight=0.7, made="always")
+@ScorePart(
+    "fusion", "the fused score", "what the sources found", weight=0.7, made="always", relevance="of any question"
+)
 def fusion(given: PartInputs) -> Column:
     return given.fused if given.weights["fusion"] else [0.0] * len(given.fused)
 
 
-@ScorePart("similarity", "the cosine similarity", "its meaning", weight=0.2, made="always")
+@ScorePart(
+    "similarity", "the cosine similarity", "its meaning", weight=0.2, made="always", relevance="of any question"
+)
 def similarity(given: PartInputs) -> Column | None:
     """The cosine. A memory that the dense search did not reach counts as the last one that it did reach."""
     if (farthest := given.farthest) is None:
@@ -146,7 +157,7 @@ def late(given: PartInputs) -> Column | None:
     "'no newer memory that is about as near has the same words of the query'",
     "being the newest on it",
     needs_weight=True,
-    is_relevance=False,
+    relevance="none",
 )
 def newer(given: PartInputs) -> Column | None:
     """0 for a memory that a newer one overtakes, 1 for any other; none where a time is asked about.
@@ -330,12 +341,24 @@ def no_question(given: PartInputs) -> Column | None:
     ]
 
 
-@ScorePart("words", "the keyword score, stretched over the candidates", "its words", needs_weight=True)
+@ScorePart(
+    "words",
+    "the keyword score, stretched over the candidates",
+    "its words",
+    needs_weight=True,
+    relevance="of any question",
+)
 def keyword_score(given: PartInputs) -> Column | None:
     return _stretched(given, "lexical", [candidate.scores.get("lexical") for candidate, _ in given.candidates])
 
 
-@ScorePart("meaning", "the cosine, stretched over the candidates", "its meaning", needs_weight=True)
+@ScorePart(
+    "meaning",
+    "the cosine, stretched over the candidates",
+    "its meaning",
+    needs_weight=True,
+    relevance="of any question",
+)
 def stretched_cosine(given: PartInputs) -> Column | None:
     return _stretched(given, "vector", given.cosines)
 
@@ -461,7 +484,7 @@ def evidence(given: PartInputs) -> Column | None:
     "being newer",
     weight=0.1,
     made="always",
-    is_relevance=False,
+    relevance="none",
 )
 def recency_column(given: PartInputs) -> Column:
     now, half_life, minimum = given.facts.now, given.half_life_hours, given.recency_minimum
@@ -474,6 +497,7 @@ def recency_column(given: PartInputs) -> Column:
 
 
 PARTS: tuple[ScorePart, ...] = tuple(_MAKERS)
+"""The built-in parts, in the order of this module."""
 LATER_PARTS: Mapping[str, tuple[str, str]] = {
     "rerank": ("rerank.weight", "the reranker"),
     "confidence": ("cascade.merge.confidence", "its confidence"),
@@ -481,11 +505,75 @@ LATER_PARTS: Mapping[str, tuple[str, str]] = {
     "score": ("cascade.merge.score", "how it ranks among all layers' items"),
 }
 """Parts that a reranker or a merge of layers adds: the profile key of the weight, and what explanations call it."""
-REASONS: Mapping[str, str] = {
-    **{part.name: part.reason for part in PARTS},
-    **{name: reason for name, (_, reason) in LATER_PARTS.items()},
-}
-_IN_ORDER = tuple(sorted(_MAKERS.items(), key=lambda one: _ORDER.index(one[0].made)))
+
+
+def _part_of(maker: object) -> ScorePart | None:
+    return next((part for part, one in _MAKERS.items() if one is maker), None)
+
+
+def _problem(one: Loaded) -> str | None:
+    part = _part_of(one.value)
+    if part is None:
+        return f"it leads to a {type(one.value).__name__}, not to a function that a ScorePart decorates"
+    if part.name != one.name:
+        return f"it leads to the part {part.name!r}: both need one name"
+    if not _NAME.fullmatch(part.name):
+        return "its name is not lower-case letters, digits and _, 32 at most"
+    return None if 0 <= part.weight <= MOST_WEIGHT else f"its weight is not from 0 to {MOST_WEIGHT:g}"
+
+
+@cache
+def _checked() -> Checked:
+    return checked(SCORE_PARTS, _problem, [*(part.name for part in PARTS), *LATER_PARTS])
+
+
+def refused_parts() -> tuple[Refused, ...]:
+    """The entry points of the score parts that cannot be used."""
+    return _checked().refused
+
+
+@cache
+def further_parts() -> Mapping[ScorePart, str]:
+    """The parts of other packages by name, each with name and version of its package."""
+    found = ((_part_of(one.value), one.package) for one in _checked().used)
+    return {part: package for part, package in found if part is not None}
+
+
+@cache
+def parts() -> tuple[ScorePart, ...]:
+    """Every part of the profile's section `ranking`: the built-in ones, then those of other packages by name."""
+    return (*PARTS, *further_parts())
+
+
+@cache
+def reasons() -> Mapping[str, str]:
+    """What explanations call a part, by its name."""
+    return {
+        **{part.name: part.reason for part in parts()},
+        **{name: reason for name, (_, reason) in LATER_PARTS.items()},
+    }
+
+
+@cache
+def _in_order() -> Sequence[tuple[ScorePart, Maker]]:
+    each = ((part, _MAKERS[part] if part in PARTS else _guarded(part, _MAKERS[part])) for part in parts())
+    return sorted(each, key=lambda one: _ORDER.index(one[0].made))
+
+
+def _guarded(part: ScorePart, maker: Maker) -> Maker:
+    """The maker of another package: no memory has the part where it fails, or gives what is no column."""
+
+    def guarded(given: PartInputs) -> Column | None:
+        with errors_logged(f"the score part {part.name} of another package failed"):
+            if (column := maker(given)) is None:
+                return None
+            whole = [None if value is None or value != value else share(float(value)) for value in column]
+            if len(whole) == len(given.candidates):
+                return whole
+            raise ValueError(f"{len(whole)} values for {len(given.candidates)} candidates")
+        return None
+
+    return guarded
 
 
 def part_columns(
@@ -518,7 +606,7 @@ def part_columns(
         share(min(reached)) if reached else None,
     )
     columns: dict[str, Column] = {}
-    for part, maker in _IN_ORDER:
+    for part, maker in _in_order():
         if part.needs_weight and not weights[part.name]:
             continue
         if (column := maker(given)) is not None:

@@ -33,6 +33,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
+from orion_recall.sources.further import open_further
 from orion_recall.sources.graph import GraphEvidence, NamesByMeaning, RdfSource
 from orion_recall.sources.record import RecordFacts, RecordSearch
 from orion_recall.sources.several_stores import SeveralStores
@@ -73,11 +74,16 @@ class Opened:
 
 @contextlib.asynccontextmanager
 async def open_sources(
-    settings: Settings, *, around: Callable[[Embedder], Embedder] | None = None, sparse: SparseEncoder | None = None
+    settings: Settings,
+    *,
+    around: Callable[[Embedder], Embedder] | None = None,
+    sparse: SparseEncoder | None = None,
+    with_packages: bool = True,
 ) -> AsyncGenerator[Opened]:
     """Open the backends. One that another process holds is an EngineError; a broken one is reported in `broken`.
 
-    `around` wraps the embedder, as with a cache; `sparse` replaces the keyword weights of the settings.
+    `around` wraps the embedder, as with a cache; `sparse` replaces the keyword weights of the settings; without
+    `with_packages` the sources of other packages stay closed.
     """
     async with contextlib.AsyncExitStack() as stack:
         embedder = await stack.enter_async_context(open_embedder(settings))
@@ -111,10 +117,13 @@ async def open_sources(
         for source_name, store, source in await open_mapped(external_stores, settings, embedder, sparse, stack):
             stores[source_name][store] = source
             has_external = True
+        further: Mapping[SourceName, Source] = {}
+        if with_packages:
+            further = await open_further(settings, stack)
         # Several stores of one source are searched together; our own has the name "".
         by_name: dict[SourceName, Source] = {
             name: of[""] if list(of) == [""] else SeveralStores(name, of) for name, of in stores.items() if of
-        }
+        } | dict(further)
         yield Opened(
             sources=Sources(
                 by_name=by_name,
@@ -127,7 +136,7 @@ async def open_sources(
                 late_interaction=LateInteraction(index, embedder) if index is not None else None,
                 passages=NearestPassages(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
-                has_external=has_external,
+                has_external=has_external or bool(further),
                 fallback=fallback,
                 record_facts=facts,
                 redaction=Redaction.at("render", settings.redact),

@@ -57,6 +57,7 @@ class Program:
     folder: Path
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     own_interpreter: bool = False
+    interpreter: str = sys.executable
     module: str = "orion_recall.cli.main"
 
     @property
@@ -71,6 +72,10 @@ class Program:
     def from_scratch(self) -> Program:
         """The same program, each command with an interpreter of its own that loads it: slow."""
         return replace(self, own_interpreter=True)
+
+    def with_interpreter(self, interpreter: Path) -> Program:
+        """The same program, each command run by another interpreter: slow."""
+        return replace(self, own_interpreter=True, interpreter=str(interpreter))
 
     def run(self, *arguments: str) -> Finished:
         """Runs a command to its end."""
@@ -100,7 +105,7 @@ class Program:
             if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
                 # So a shell starts what it runs in the background, and so the command would inherit it.
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-            line = [sys.executable, "-m", "orion_recall", *arguments]
+            line = [self.interpreter, "-m", "orion_recall", *arguments]
             process = subprocess.Popen(
                 line, env=self._environment(), stdout=stdout, stderr=stderr, start_new_session=True
             )

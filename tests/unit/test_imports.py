@@ -16,7 +16,7 @@ PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
 ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors foreground tasks values telemetry text when atomic_file",
+        "errors foreground tasks values source_specs telemetry text when atomic_file",
         "contracts profile scoring settings setting_values shipped postgres",
         "bus models engines interfaces",
         "client index graph",
@@ -164,4 +164,11 @@ def test_catch_all_handlers_are_where_they_are_allowed():
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
     }
-    assert bare == {"memory.intake.handlers", "profile.watch", "serving.worker", "tasks"}
+    assert bare == {
+        "memory.intake.handlers",
+        "profile.watch",
+        "serving.worker",
+        "source_specs",
+        "sources.further",
+        "tasks",
+    }

@@ -303,7 +303,8 @@ async def past_stores(
 ) -> AsyncGenerator[PastStores]:
     """Empty stores in the folder, with the models of the settings, until the end of the block.
 
-    Stores of others are not asked, but for a timeline table of another service. SourceError: they cannot be opened.
+    Stores of others and sources of other packages are not asked, but for a timeline table of another service.
+    SourceError: the stores cannot be opened.
     """
     private = private_settings(settings, folder).changed(postgres_dsn=None)
 
@@ -314,7 +315,8 @@ async def past_stores(
         past = await stack.enter_async_context(PastRecord.open(dsn, tenants))
         stack.enter_context(cache or contextlib.nullcontext())
         sparse = SparseEncoder(settings.keyword_weights)
-        opened = await stack.enter_async_context(open_sources(private, around=around, sparse=sparse))
+        opening = open_sources(private, around=around, sparse=sparse, with_packages=False)
+        opened = await stack.enter_async_context(opening)
         copies: dict[str, Projection] = dict(zip(("index", "graph"), index_and_graph(opened), strict=True))
         timeline, is_of_others = await _timeline(settings, dsn, past), timeline_table(settings).is_of_others
         stack.push_async_callback(timeline.close)

@@ -12,6 +12,7 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.relative_dates import with_dates
 from orion_recall.recall.bundle.snippet import line_tokens, snippet
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.source_specs import by_name
 from orion_recall.text.inert import inert, instructs_reader
 from orion_recall.text.normal import one_line
 from orion_recall.text.redaction import NO_REDACTION, Redaction
@@ -19,33 +20,32 @@ from orion_recall.values import MemoryView, RenderStyle, clock_in
 
 _LONGEST_REFERENCE = 80
 _MOST_LISTED = 8
-# Where a memory is from that does not say so itself.
-_SOURCE_REFS = {"vector": "index", "lexical": "index", "rdf": "graph", "sql_timeline": "collapse_mirror"}
 
 
 def source_ref(scored: ScoredCandidate) -> str:
     """Where the memory is from: what the best source says of it, else what was stored with it, else its store."""
     candidate = scored.candidate
-    return candidate.source_ref or scored.memory.source_ref or _SOURCE_REFS[candidate.best_source]
+    return candidate.source_ref or scored.memory.source_ref or by_name()[candidate.best_source].source_ref
 
 
 def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC) -> str:
-    """`- [2026-03-01 vector mem-17]`, `notes:17` for a memory of the mapped store `notes`.
+    """`- [2026-03-01 vector mem-17]`, with its source's label; `notes:17` for a memory of the mapped store `notes`.
 
     With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone;
     `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory with a successor has
     `(until 2026-11-02)` after it: the day that one was said (`recall.successors`). Text cannot imitate a head: it
     stays on one line, and brackets in it are shown round. Equal texts are one line with all days and ids.
     """
-    source, memories = scored.candidate.best_source, [scored.memory, *(one.memory for one in scored.same)]
+    label = by_name()[scored.candidate.best_source].label
+    memories = [scored.memory, *(one.memory for one in scored.same)]
     day = _listed(day_of(memory.ts, zone) for memory in memories)
     until = "" if scored.ended is None else f" (until {day_of(scored.ended.at, zone)})"
     if style == "short":
         return f"- {day}{until}"
     if style == "source":
-        return f"- [{source}:{_reference(source_ref(scored))}] {day}{until}"
+        return f"- [{label}:{_reference(source_ref(scored))}] {day}{until}"
     score = f" {scored.score:.2f}" if style == "scores" else ""
-    return f"- [{day} {source} {_listed(_reference(memory.id) for memory in memories)}{score}]{until}"
+    return f"- [{day} {label} {_listed(_reference(memory.id) for memory in memories)}{score}]{until}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -10,8 +10,9 @@ from typing import Literal
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.lines import SHOWN_V1, DropReason, Lines, SelectedItem, Selection, Shown
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.source_specs import source_names
 from orion_recall.text.normal import content_words, stems
-from orion_recall.values import SOURCE_NAMES, SourceName
+from orion_recall.values import SourceName
 
 _READ_CHARS = 1000
 
@@ -185,7 +186,9 @@ def select_recap(
 
     Caps of a source say nothing about a period, which the index lists as a whole.
     """
-    caps = replace(caps, source_top_k=dict.fromkeys(SOURCE_NAMES, len(ranked)), max_per_source=caps.max_total_items)
+    caps = replace(
+        caps, source_top_k=dict.fromkeys(source_names(), len(ranked)), max_per_source=caps.max_total_items
+    )
     best = select(ranked, terms, caps, tokens, shown)
     if not best.items or not _has_all_but_chatter(best, ranked):
         return best

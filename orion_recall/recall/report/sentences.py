@@ -9,18 +9,13 @@ from typing import Any, Final, cast
 
 from orion_recall.contracts.recall import NoAnswerV1
 from orion_recall.recall.report.why_not import WhyNot
-from orion_recall.scoring.parts import REASONS
+from orion_recall.scoring.parts import reasons
+from orion_recall.source_specs import by_name, specs
 from orion_recall.text.normal import one_line
 from orion_recall.text.zones import zone_or_utc
 
 Json = Mapping[str, Any]
 
-FOUND_BY: Final[Json] = {
-    "vector": "by meaning",
-    "lexical": "by words",
-    "rdf": "in the graph",
-    "sql_timeline": "in the timeline",
-}
 LED_BY: Final[Json] = {
     "succession": "fetched with a memory that it succeeds",
     "follow_up": "fetched with the first hits, as they name it or stand beside it",
@@ -118,7 +113,7 @@ _KEYS: Final[Json] = {
     "superseded": "superseded",
     "below_min_score": "min_score",
     "unsure": "unsure_items",
-    "source_top_k": "vector_top_k, lexical_top_k, rdf_top_k, sql_top_k",
+    "source_top_k": ", ".join(spec.top_k_key for spec in specs()),
     "max_per_source": "max_per_source",
     "repetition": "max_repetition",
     "max_total_items": "k, max_total_items",
@@ -235,7 +230,11 @@ def _found(one: Json) -> str:
     if not one["sources"]:
         return f"found by no search itself: {LED_BY.get(one.get('led_by') or '', 'fetched with what was found')}"
     best = sorted((how["rank"], name) for name, how in one["sources"].items())
-    return f"found {', '.join(f'{ordinal(rank)} {FOUND_BY.get(name, name)}' for rank, name in best)}"
+    return f"found {', '.join(f'{ordinal(rank)} {_found_by(name)}' for rank, name in best)}"
+
+
+def _found_by(name: str) -> str:
+    return by_name()[name].found_by if name in by_name() else name  # a decision may name a source that has gone
 
 
 def _ahead(one: Json, following: Json | None) -> str:
@@ -251,7 +250,7 @@ def _ahead(one: Json, following: Json | None) -> str:
 
 
 def _part(name: str | None) -> str:
-    return REASONS.get(name or "", f"the part {name}")
+    return reasons().get(name or "", f"the part {name}")
 
 
 def _recap(time: Json, kept: Sequence[Json]) -> str:

@@ -18,10 +18,10 @@ from orion_recall.interfaces import Source, answers_for
 from orion_recall.profile.sections import TimeInQuestions
 from orion_recall.recall.understand.people import SaidBy
 from orion_recall.scoring.intervals import WIDENED_S, told_ranges
+from orion_recall.source_specs import source_names
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.tasks import Waited, in_time, noticed
 from orion_recall.values import (
-    SOURCE_NAMES,
     Hit,
     Interval,
     Question,
@@ -132,7 +132,7 @@ async def search_all(
     """
     searches: dict[SourceName, asyncio.Task[SourceReport]] = {}
     waited: dict[SourceName, Waited] = {}
-    reports = {name: SourceReport(source=name, status="off") for name in SOURCE_NAMES}
+    reports = {name: SourceReport(source=name, status="off") for name in source_names()}
     began = time.perf_counter()
     for name, request in requests.items():
         if (source := sources.get(name)) is None:

@@ -12,6 +12,7 @@ from orion_recall.recall.bundle.lines import Shown
 from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.bundle.snippet import asks_for_time
 from orion_recall.setting_values import LaneUse
+from orion_recall.source_specs import source_names
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
 
@@ -126,12 +127,7 @@ def caps_of(profile: Profile, options: RecallOptionsV1) -> Caps:
     k = options.k or 0
     least = k if k > profile.max_total_items else 0
     return Caps(
-        source_top_k={
-            "vector": max(profile.vector_top_k, least),
-            "lexical": max(profile.effective_lexical_top_k, least),
-            "rdf": max(profile.rdf_top_k, least),
-            "sql_timeline": max(profile.sql_top_k, least),
-        },
+        source_top_k={name: max(profile.top_k(name), least) for name in source_names()},
         max_per_source=max(profile.max_per_source, least),
         max_total_items=options.k or profile.max_total_items,
         budget_tokens=options.max_tokens or profile.render_budget_tokens,

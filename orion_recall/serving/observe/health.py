@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.interfaces import Source, Unavailable
+from orion_recall.interfaces import Source, Unavailable, answers_for
 from orion_recall.serving.observe.heartbeat_fields import CopyState, Health, StoreState
 from orion_recall.serving.observe.metrics import ObservedService
 from orion_recall.settings import RECALL_GROUP
@@ -128,6 +128,8 @@ async def _answers(
     # A table that belongs to one tenant refuses every other one.
     tenant = settings.default_tenant if store else settings.timeline_tenant or settings.default_tenant
     tenant = running.opened.tenants_of_others.get(store, tenant)
+    # A source may be there for some tenants alone.
+    tenant = next((one for one in (tenant, *settings.tenants) if answers_for(source, one)), tenant)
     question = Question(
         text=_PROBE,
         dense_text=f"{_PROBE} {now:.0f}",  # a new text: a cached vector would hide a server that is away

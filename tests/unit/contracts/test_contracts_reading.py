@@ -26,6 +26,7 @@ from orion_recall.contracts import (
 )
 from orion_recall.contracts.fields import envelope_moment, zoned_moment
 from orion_recall.errors import InvalidMessage
+from orion_recall.shipped import shipped_folder
 
 NINE_THIRTY = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 MODELS = [
@@ -213,3 +214,18 @@ def test_the_now_of_a_query_keeps_its_offset_and_a_zone_is_one():
     assert RecallOptionsV1.model_validate({"as_of": NINE_THIRTY}).as_of == NINE_THIRTY
     with pytest.raises(InvalidMessage, match=r"payload\.timezone: not a time zone"):
         read_message(RecallOptionsV1, {"timezone": "Mars/Olympus"}, "payload")
+
+
+@pytest.mark.parametrize(
+    ("source", "is_one"), [("rdf", True), ("opensearch", True), ("No name]", False), ("", False)]
+)
+def test_an_item_may_be_of_any_source_whose_name_is_one(source: str, is_one: bool) -> None:
+    example: Any = json.loads((shipped_folder("contracts") / "examples" / "reply.json").read_text("utf-8"))
+    reply: Any = example["payload"]
+    reply["bundle"]["items"][0]["source"] = source
+    if is_one:
+        read = read_message(RecallReplyV1, reply, "payload")
+        assert read.bundle.items[0].source == source
+    else:
+        with pytest.raises(InvalidMessage, match=re.escape("payload.bundle.items.0.source")):
+            read_message(RecallReplyV1, reply, "payload")

@@ -18,15 +18,16 @@ from orion_recall.recall.bundle.select import Caps, select, select_recap
 from orion_recall.recall.bundle.snippet import line_tokens
 from orion_recall.recall.bundle.snippet import snippet as snippet_of
 from orion_recall.scoring.candidates import ScoredCandidate
+from orion_recall.source_specs import source_names
 from orion_recall.text.normal import stems
 from orion_recall.text.zones import time_zone
-from orion_recall.values import SOURCE_NAMES, RenderStyle, SourceName, SuccessionLink
+from orion_recall.values import RenderStyle, SourceName, SuccessionLink
 from tests.samples.recall_fakes import HEAD, NOW, scored
 
 
 def caps(**changes: Any) -> Caps:
     values: dict[str, Any] = {
-        "source_top_k": dict.fromkeys(SOURCE_NAMES, 1),
+        "source_top_k": dict.fromkeys(source_names(), 1),
         "max_per_source": 1,
         "max_total_items": 10,
         "budget_tokens": 1000,
@@ -141,7 +142,7 @@ def test_of_a_very_long_id_both_ends_are_shown():
     assert (first.endswith("xxx/crane]"), second.endswith("xxx/boat]")) == (True, True)
 
 
-@given(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, st.sampled_from(SOURCE_NAMES))
+@given(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE, st.sampled_from(source_names()))
 def test_any_memory_is_one_line_with_one_head(
     name: str, text: str, title: str, speaker: str, statement: str, source: SourceName
 ):
@@ -157,7 +158,7 @@ def check_line(line: str) -> None:
 
 
 WIDE = Caps(
-    source_top_k=dict.fromkeys(SOURCE_NAMES, 100),
+    source_top_k=dict.fromkeys(source_names(), 100),
     max_per_source=100,
     max_total_items=100,
     budget_tokens=100_000,
@@ -231,7 +232,7 @@ def test_the_budget_is_a_ceiling_and_everything_dropped_is_counted(
         max_total_items=max_total_items,
         max_per_source=max_per_source,
     )
-    sources = [SOURCE_NAMES[place % len(SOURCE_NAMES)] for place in range(len(texts))]
+    sources = [source_names()[place % len(source_names())] for place in range(len(texts))]
     ranked = [
         scored(f"m{place}", text, source=source)
         for place, (text, source) in enumerate(zip(texts, sources, strict=True))

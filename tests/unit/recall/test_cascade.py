@@ -16,7 +16,7 @@ from orion_recall.contracts import RecallOptionsV1
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.profile.sections import LAYER_NAMES, Layer, LayerName
+from orion_recall.profile.sections import Layer
 from orion_recall.recall.cascade import LayerResult, limits_of, merged, scope_of_layer
 from orion_recall.recall.confidence.answer import Confidence, confidence
 from orion_recall.recall.pass_result import Dropped, PassResult
@@ -26,7 +26,7 @@ from orion_recall.recall.understand.question import understand
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.vector_lexical import VectorSource
 from orion_recall.text.normal import memory_key
-from orion_recall.values import MemoryView, Scope, SourceReport
+from orion_recall.values import LAYER_NAMES, LayerName, MemoryView, Scope, SourceReport
 from tests.samples.layered import DAY, asked, cascading, descent_of, ids, of_kind, path, steps
 from tests.samples.recall_fakes import NOW, key, profile, query, scored, sources, view
 

@@ -20,7 +20,8 @@ from orion_recall.recall.candidates.fuse import (
     newest_favoured,
 )
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.values import SOURCE_NAMES, Hit, MemoryView, SourceName, SourceReport
+from orion_recall.source_specs import source_names
+from orion_recall.values import Hit, MemoryView, SourceName, SourceReport
 from tests.samples.recall_fakes import Shelf, hit, key, profile, report, view
 
 HOUR = 3600.0
@@ -58,13 +59,13 @@ async def test_the_limit_keeps_what_is_best_after_the_decay() -> None:
 
 def weighted(**changes: float) -> dict[SourceName, float]:
     """Every source counts one, but for the changes."""
-    return {name: changes.get(name, 1.0) for name in SOURCE_NAMES}
+    return {name: changes.get(name, 1.0) for name in source_names()}
 
 
 ONE = weighted()
 SCORES = st.dictionaries(st.sampled_from("abcdefghij"), st.sampled_from([0.0, 0.25, 0.5, 1.0, 17.0]), max_size=8)
 REPORTS = st.tuples(SCORES, SCORES, SCORES, SCORES).map(
-    lambda found: [report(name, scores) for name, scores in zip(SOURCE_NAMES, found, strict=True)]
+    lambda found: [report(name, scores) for name, scores in zip(source_names(), found, strict=True)]
 )
 METHODS: tuple[Method, ...] = ("rrf", "min_max", "bm25_decay")
 
@@ -190,7 +191,7 @@ def test_further_lists_never_lift_a_memory_beyond_the_scale(
     assert all(place[one.key] == pytest.approx(one.fused) for one in first), "without a weight they count nothing"
 
 
-@given(reports=REPORTS, better=st.sampled_from(SOURCE_NAMES))
+@given(reports=REPORTS, better=st.sampled_from(source_names()))
 def test_a_better_rank_in_one_list_never_lowers_a_memory(reports: list[SourceReport], better: SourceName):
     """With a method of ranks: the best of one list comes out no lower than it did from the middle of it."""
     plain = {one.key: one.fused for one in fuse(reports, Fusing(method="rrf", weights=ONE))}

@@ -17,7 +17,8 @@ from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.search.requests import scope_of
 from orion_recall.recall.types import Recalled, Sources
-from orion_recall.values import SOURCE_NAMES, MemoryView, SourceName
+from orion_recall.source_specs import source_names
+from orion_recall.values import MemoryView, SourceName
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 CRANE = view("m1", "The harbour crane needs a gearbox.", ts=NOW - 3600, speaker="Bo", session_id="s1")
@@ -39,7 +40,7 @@ def found(recalled: Recalled) -> int:
 
 
 def arms(*names: SourceName, hits: Iterable[Any] = HITS) -> list[FakeSource]:
-    return [FakeSource(name, tuple(hits)) for name in names or SOURCE_NAMES]
+    return [FakeSource(name, tuple(hits)) for name in names or source_names()]
 
 
 async def test_what_two_sources_found_comes_back_ranked_and_rendered(tokens: TokenCounter):
@@ -263,7 +264,7 @@ async def test_what_is_found_is_shown_or_counted_and_the_bundle_keeps_its_promis
 ):
     given_arms = [
         FakeSource(name, [hit(f"m{n}", score) for n, score in sorted(set(hits), key=lambda each: -each[1])])
-        for name, hits in zip(SOURCE_NAMES, found_by, strict=True)
+        for name, hits in zip(source_names(), found_by, strict=True)
     ]
     narrow = profile(rank_pool=pool, max_per_source=3, max_total_items=6, render_budget_tokens=120, sql_top_k=2)
     asked = {"fragment": "the crane", "session_id": "s1", "options": options}

@@ -21,10 +21,10 @@ from orion_recall.recall.search.requests import narrowed, scope_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.people import SaidBy
 from orion_recall.setting_values import LaneUse
+from orion_recall.source_specs import source_names
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.names import title_names
 from orion_recall.values import (
-    SOURCE_NAMES,
     Hit,
     Interval,
     MemoryView,
@@ -46,7 +46,7 @@ FOUND = (hit("a", 2.0), hit("b", 1.0))
 
 
 def breakers() -> dict[SourceName, Breaker]:
-    return {name: Breaker() for name in SOURCE_NAMES}
+    return {name: Breaker() for name in source_names()}
 
 
 async def search(
@@ -59,7 +59,7 @@ async def search(
         timeout_s=timeout_s,
         retries=retries,
     )
-    assert tuple(report.source for report in reports) == SOURCE_NAMES
+    assert tuple(report.source for report in reports) == source_names()
     return {report.source: report for report in reports}
 
 

@@ -1,0 +1,240 @@
+"""Sources and score parts of other packages: what is found by entry points, and what is refused and why."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orion_recall.source_specs import BUILT_IN, SourceSpec, by_name, further_sources, source_names, specs
+
+ROOT = Path(__file__).parents[2]
+SPEC: Mapping[str, Any] = {
+    "name": "notes",
+    "label": "notes",
+    "title": "the notes",
+    "found_by": "in the notes",
+    "found_in": "notes",
+    "source_ref": "notes",
+}
+MODULE = """
+from orion_recall.scoring.parts import ScorePart
+from orion_recall.source_specs import SourceSpec
+
+def spec(name, **fields):
+    given = dict(label=name, title=f"the {name}", found_by=f"in {name}", found_in=name, source_ref=name, open=print)
+    return SourceSpec(name=name, **(given | fields))
+
+notes = spec("notes", top_k=3, layers=("episodic",))
+late, sql, vector = spec("late"), spec("sql"), spec("vector")
+unopened = spec("unopened", open=None)
+twice = spec("twice")
+number = 7
+
+@ScorePart("short", "'the memory is short'", "being short", weight=0.25)
+def short(given):
+    return [1.0 if len(memory.text) < 20 else 0.0 for memory in given.memories]
+
+@ScorePart("fusion", "another one", "it")
+def fusion(given):
+    return None
+
+@ScorePart("heavy", "too much", "it", weight=101)
+def heavy(given):
+    return None
+
+def undecorated(given):
+    return None
+"""
+
+
+def installed(folder: Path, name: str, points: str, module: str = MODULE) -> None:
+    """A package as it lies in site-packages: its module, and what it says of itself."""
+    info = folder / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(points)
+    (folder / f"{name}.py").write_text(module)
+
+
+def run(folder: Path, code: str) -> Any:
+    """What a new interpreter prints, as JSON, with the packages of the folder beside those that are installed."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"import json\n{code}"],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_without_other_packages_there_are_the_four():
+    assert further_sources() == () and specs() == BUILT_IN
+    assert source_names() == ("vector", "lexical", "rdf", "sql_timeline") == tuple(by_name())
+    assert [spec.top_k_key for spec in specs()] == ["vector_top_k", "lexical_top_k", "rdf_top_k", "sql_top_k"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"name": "Notes"}, "lower-case"),
+        ({"name": "n" * 33}, "32 at most"),
+        ({"label": "a] b"}, "label"),
+        ({"layers": ("nowhere",)}, "'nowhere' is no layer: there are semantic"),
+        ({"weight": 101.0}, "weight is from 0 to 100"),
+        ({"top_k": -1}, "top_k from 0 to 1000"),
+    ],
+)
+def test_a_spec_that_cannot_be_is_refused(wrong: dict[str, Any], why: str):
+    with pytest.raises(ValueError, match=why):
+        SourceSpec(**{**SPEC, **wrong})
+
+
+def test_what_can_be_used_is_found_and_everything_else_is_refused_with_package_and_reason(tmp_path: Path):
+    own = "\n".join(f"{name} = mine:{name}" for name in "notes late sql vector unopened twice number".split())
+    parts = "\n".join(f"{name} = mine:{name}" for name in "short fusion heavy undecorated".split())
+    groups = f"[orion_recall.sources]\n{own}\nother = mine:notes\ngone = nowhere:spec\n"
+    installed(tmp_path, "mine", f"{groups}[orion_recall.score_parts]\n{parts}\n")
+    installed(tmp_path, "yours", "[orion_recall.sources]\ntwice = mine:twice\n", "")
+    found = run(
+        tmp_path,
+        "from orion_recall.source_specs import further_sources, refused_sources, package_of\n"
+        "from orion_recall.scoring.parts import parts, refused_parts, PARTS, reasons\n"
+        "print(json.dumps({'sources': [one.name for one in further_sources()], 'from': package_of('notes'),"
+        "'parts': [one.name for one in parts()[len(PARTS):]], 'reason': reasons()['short'],"
+        "'refused': [str(one) for one in (*refused_sources(), *refused_parts())]}))",
+    )
+    assert (found["sources"], found["from"]) == (["notes"], "mine 1.0")
+    assert (found["parts"], found["reason"]) == (["short"], "being short")
+    source = "the entry point {!r} (orion_recall.sources) of the package {}: {}"
+    part = "the entry point {!r} (orion_recall.score_parts) of the package mine 1.0: {}"
+    gone = "nowhere:spec cannot be loaded: ModuleNotFoundError: No module named 'nowhere'"
+    assert sorted(found["refused"]) == sorted(
+        [
+            source.format("gone", "mine 1.0", gone),
+            source.format("late", "mine 1.0", "'late' is built in: take another name"),
+            source.format("number", "mine 1.0", "it leads to a int, not to a SourceSpec"),
+            source.format("other", "mine 1.0", "it leads to the source 'notes': both need one name"),
+            source.format("sql", "mine 1.0", "'sql' is built in: take another name"),
+            source.format("twice", "mine 1.0", "yours 1.0 has the name 'twice' as well: uninstall one of them"),
+            source.format("twice", "yours 1.0", "mine 1.0 has the name 'twice' as well: uninstall one of them"),
+            source.format("unopened", "mine 1.0", "it does not say how it is opened: set `open`"),
+            source.format("vector", "mine 1.0", "'vector' is built in: take another name"),
+            part.format("fusion", "'fusion' is built in: take another name"),
+            part.format("heavy", "its weight is not from 0 to 100"),
+            part.format("undecorated", "it leads to a function, not to a function that a ScorePart decorates"),
+        ]
+    )
+
+
+PROFILE = """
+profile: mine.v1
+vector_top_k: 4
+rdf_top_k: 0
+max_per_source: 4
+max_total_items: 4
+render_budget_tokens: 200
+"""
+
+
+def test_profiles_have_their_keys_layers_and_weights(tmp_path: Path):
+    points = "[orion_recall.sources]\nnotes = mine:notes\n[orion_recall.score_parts]\nshort = mine:short\n"
+    installed(tmp_path, "mine", points)
+    found = run(
+        tmp_path,
+        "from orion_recall.profile.reading import parse_profile\n"
+        f"text = {PROFILE!r}\n"
+        "on, off = parse_profile(text), parse_profile(text + 'notes_top_k: 0\\nranking: {short: 0}\\n')\n"
+        "strategy = parse_profile(text + 'notes_top_k: 0\\nstrategies: {temporal: {notes_top_k: 2}}\\n')\n"
+        "print(json.dumps({'on': on.sources_on, 'top_k': on.top_k('notes'), 'off': off.sources_on,"
+        "'temporal': strategy.for_class('temporal').sources_on, 'weight': on.fusion.weights.notes,"
+        "'part': on.weights(reranked=False)['short'], 'episodic': on.cascade.layers.episodic.sources,"
+        "'layer': on.searching(['notes', 'rdf'], 9).sources_on,"
+        "'closed': off.searching(['notes', 'rdf'], 9).sources_on,"
+        "'hashes': [on.content_hash, off.content_hash, strategy.content_hash]}))",
+    )
+    assert found["on"] == ["vector", "lexical", "notes"] and found["top_k"] == 3
+    assert found["off"] == ["vector", "lexical"]
+    assert found["temporal"] == ["vector", "lexical", "notes"]
+    assert (found["weight"], found["part"]) == (0.5, 0.25)
+    assert found["episodic"] == ["vector", "lexical", "sql_timeline", "notes"]
+    assert (found["layer"], found["closed"]) == (["rdf", "notes"], ["rdf"])
+    of_here = run(
+        tmp_path / "nothing",
+        "from orion_recall.profile.reading import parse_profile\n"
+        f"print(json.dumps(parse_profile({PROFILE!r}).content_hash))",
+    )
+    on, off, strategy = found["hashes"]
+    assert off == of_here and len({on, off, strategy}) == 3
+
+
+def test_a_layer_of_a_source_that_is_off_is_refused(tmp_path: Path):
+    installed(tmp_path, "mine", "[orion_recall.sources]\nnotes = mine:notes\n")
+    layer = "cascade: {enabled: true, layers: {graph: {sources: [notes]}}}\n"
+    told = run(
+        tmp_path,
+        "from orion_recall.errors import ProfileError\n"
+        "from orion_recall.profile.reading import parse_profile\n"
+        f"text = {PROFILE + layer!r}\n"
+        "parse_profile(text)\n"
+        "try:\n    parse_profile(text + 'notes_top_k: 0\\n')\n"
+        "except ProfileError as error:\n    print(json.dumps(str(error)))",
+    )
+    assert "every source of the layer graph is off in this profile" in told
+
+
+def test_a_profile_that_names_a_source_which_is_refused_gets_the_reason(tmp_path: Path):
+    installed(tmp_path, "mine", "[orion_recall.sources]\ngone = nowhere:spec\n")
+    told = run(
+        tmp_path,
+        "from orion_recall.errors import ProfileError\n"
+        "from orion_recall.profile.reading import parse_profile\n"
+        f"text = {PROFILE!r}\n"
+        "parse_profile(text)\n"
+        "try:\n    parse_profile(text + 'gone_top_k: 3\\nfusion: {weights: {gone: 1}}\\n')\n"
+        "except ProfileError as error:\n    print(json.dumps(str(error)))",
+    )
+    assert told.count("the entry point 'gone' (orion_recall.sources) of the package mine 1.0: nowhere:spec") == 2
+
+
+def test_a_client_looks_for_no_packages(tmp_path: Path):
+    code = "import sys, orion_recall.client\nprint(json.dumps('orion_recall.source_specs' in sys.modules))"
+    assert run(tmp_path, code) is False
+
+
+def test_a_score_part_that_fails_is_missing_and_no_more(tmp_path: Path):
+    module = f"""{MODULE}
+@ScorePart("broken", "what fails", "it", made="always")
+def broken(given):
+    raise OSError("the text of a memory")
+
+@ScorePart("longer", "too many", "it", made="always")
+def longer(given):
+    return [1.0] * 9
+
+@ScorePart("wide", "beyond its bounds", "it", made="always")
+def wide(given):
+    return [7]
+"""
+    points = "".join(f"{name} = mine:{name}\n" for name in "broken longer wide".split())
+    installed(tmp_path, "mine", f"[orion_recall.score_parts]\n{points}", module)
+    found = run(
+        tmp_path,
+        "from orion_recall.scoring.candidates import Candidate, QueryFacts\n"
+        "from orion_recall.scoring.parts import part_columns, parts\n"
+        "from orion_recall.values import MemoryView\n"
+        "pair = Candidate(key=1, fused=1.0), MemoryView(id='a', text='a', text_hash='a')\n"
+        "weights = {part.name: 1.0 for part in parts()}\n"
+        "columns = part_columns([pair], QueryFacts(now=0.0), weights, half_life_hours=1.0, recency_minimum=0.0)\n"
+        "print(json.dumps({name: list(columns[name]) for name in columns}))",
+    )
+    assert found["wide"] == [1.0] and found["fusion"] == [1.0]
+    assert "broken" not in found and "longer" not in found
