@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -57,11 +57,9 @@ class _Tally:
 
     __slots__ = ("_counts", "value")
 
-    def __init__(self, places: Iterable[Place] = ()) -> None:
+    def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self.value = 0.0
-        for place in places:
-            self.add(place)
 
     def add(self, place: Place) -> None:
         count = self._counts.get(place.what, 0)
@@ -74,7 +72,11 @@ class _Tally:
 
 
 def _worth(places: Sequence[Place], begin: int, end: int) -> float:
-    return _Tally(place for place in places if place.start >= begin and place.end <= end).value
+    tally = _Tally()
+    for place in places:
+        if place.start >= begin and place.end <= end:
+            tally.add(place)
+    return tally.value
 
 
 def _times_in(text: str) -> list[Place]:
@@ -209,12 +211,14 @@ def _places(text: str, wanted: Set[str]) -> list[Place]:
 
 def _span(text: str, places: Sequence[Place], chars: int) -> str:
     """At most so many characters: whole sentences with the most evidence, or the window of one that is longer."""
-    begin, end = _window(text, places, chars)
-    best = _whole_sentences(text, places, chars)
-    if best is not None and _worth(places, *best) >= _worth(places, begin, end):
-        begin, end = best
-        if end - begin < _FULL * chars:
-            end = _word_end(text, begin, chars)
+    begin, end = _whole_sentences(text, places, chars) or (0, 0)
+    # Where whole sentences have all of the evidence, no window has more.
+    has_all = end > 0 and all(place.start >= begin and place.end <= end for place in places)
+    window = None if has_all else _window(text, places, chars)
+    if window is not None and (not end or _worth(places, begin, end) < _worth(places, *window)):
+        begin, end = window
+    elif end - begin < _FULL * chars:
+        end = _word_end(text, begin, chars)
     begin = _with_negation(text, begin)
     end = _without_announcing(text, begin, end, places) if end < len(text) else end
     shown = text[begin:end].strip()
@@ -224,7 +228,9 @@ def _span(text: str, places: Sequence[Place], chars: int) -> str:
 def _with_negation(text: str, begin: int) -> int:
     """Where the span begins with the negation of its first clause, if that stands a few words before it at most."""
     for _ in range(_MOST_NEGATIONS):
-        begin = _negation_before(text, begin)
+        if (earlier := _negation_before(text, begin)) == begin:
+            break
+        begin = earlier
     return begin
 
 
@@ -260,6 +266,8 @@ def _without_announcing(text: str, begin: int, end: int, places: Sequence[Place]
 
 def _whole_sentences(text: str, places: Sequence[Place], chars: int) -> tuple[int, int] | None:
     """From where to where the sentences with the most evidence go; None where no sentence fits or has any."""
+    if not places:
+        return None
     spans = sentences(text)[:_MOST_SENTENCES]
     best, found = 0.0, None
     tally, inside, taken, last = _Tally(), 0, 0, 0

@@ -132,7 +132,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
 
 
 def _identifiers(text: str, terms: Collection[str]) -> frozenset[str]:
-    numbers = [term for term in terms if any(character.isdigit() for character in term)]
+    numbers = [term for term in terms if not term.isalpha() and any(map(str.isdigit, term))]
     return frozenset((*numbers, *(letter.casefold() for letter in _LETTER.findall(text))))
 
 
