@@ -211,13 +211,14 @@ def _places(text: str, wanted: Set[str]) -> list[Place]:
 
 def _span(text: str, places: Sequence[Place], chars: int) -> str:
     """At most so many characters: whole sentences with the most evidence, or the window of one that is longer."""
-    begin, end = _whole_sentences(text, places, chars) or (0, 0)
+    best = _whole_sentences(text, places, chars)
+    begin, end = best or _window(text, places, chars)
     # Where whole sentences have all of the evidence, no window has more.
-    has_all = end > 0 and all(place.start >= begin and place.end <= end for place in places)
-    window = None if has_all else _window(text, places, chars)
-    if window is not None and (not end or _worth(places, begin, end) < _worth(places, *window)):
-        begin, end = window
-    elif end - begin < _FULL * chars:
+    if best and (places[0].start < begin or any(place.end > end for place in places)):
+        window = _window(text, places, chars)
+        if _worth(places, begin, end) < _worth(places, *window):
+            best, (begin, end) = None, window
+    if best and end - begin < _FULL * chars:
         end = _word_end(text, begin, chars)
     begin = _with_negation(text, begin)
     end = _without_announcing(text, begin, end, places) if end < len(text) else end

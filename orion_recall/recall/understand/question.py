@@ -205,9 +205,10 @@ def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[
     Jones", "the" does not find "Theo".
     """
     asked = words(text)
+    bare = [*map(without_possessive, asked)]
     found = [form for word in asked if word not in _EMPTY for form in _FORMS.get(word, ())]
-    found += [form for word in asked for form in SYNONYMS.get(without_possessive(word), ())]
-    beginnings = [bare for word in asked if len(bare := without_possessive(word)) >= 3 and word not in STOP_WORDS]
+    found += [form for word in bare for form in SYNONYMS.get(word, ())]
+    beginnings = [one for one, word in zip(bare, asked, strict=True) if len(one) >= 3 and word not in STOP_WORDS]
     known = _parts(frozenset(names)) if beginnings else ()
     for word in beginnings:
         for parts in known[bisect_left(known, (word,)) :]:
