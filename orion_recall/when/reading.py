@@ -14,10 +14,12 @@ from orion_recall.when import vocabulary as vocab
 from orion_recall.when.calendar import Span
 
 _TOKEN = re.compile(
-    r"""(?<![-./])\d{4}-\d{1,2}-\d{1,2}(?!\d)(?:[Tt]\d{1,2}:\d\d\S*)?
+    # Words first, which most are: no other alternative begins with a letter.
+    r"""[^\W\d_]+\d?(?:['’][^\W\d_]+)?
+    | (?<![-./])\d{4}-\d{1,2}-\d{1,2}(?!\d)(?:[Tt]\d{1,2}:\d\d\S*)?
     | (?<![-./])\d{1,4}(?:[./-]\d{1,2}){2}(?!\d) | \d{1,2}(?:[./]\d{1,2}[./]|-\d{1,2}-)\d{2,4}
     | (?<![-./])\d{4}[-/]\d{2,4}(?![\d-]) | \d{1,2}/\d{4}
-    | \d+(?:st|nd|rd|th|s)?(?![^\W\d_]) | [^\W\d_]+\d?(?:['’][^\W\d_]+)? | ['’]\d\d?s?(?!\d)
+    | \d+(?:st|nd|rd|th|s)?(?![^\W\d_]) | ['’]\d\d?s?(?!\d)
     | [-–,;.?!]""",
     re.VERBOSE,
 )

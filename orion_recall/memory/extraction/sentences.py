@@ -47,10 +47,10 @@ _NO_NAME_ENDS = ("ing", "ly", "ed", "tion", "ness", "ment")
 
 _TOKEN = re.compile(
     r"""
-    "(?P<straight>[^"\n]+)" | [“«](?P<curly>[^“”«»\n]+)[”»]
-    | (?<!\w)['‘](?P<single>(?:[^'‘’\n]|(?<=\w)['’](?=\w))+)['’](?!\w)
-    | (?P<short>(?:[^\W\d_]\.){2,} | (?:Mrs?|Ms|Dr|Prof|St|Jr|Sr|Mt)\.(?=[ ]\w) | [A-HJ-Z]\.(?=[ ][A-Z]))
+    (?P<short>(?:[^\W\d_]\.){2,} | (?:Mrs?|Ms|Dr|Prof|St|Jr|Sr|Mt)\.(?=[ ]\w) | [A-HJ-Z]\.(?=[ ][A-Z]))
     | (?P<word>[^\W_](?:[^\W_]|[\u0300-\u036f])*(?:['’&\-][^\W_](?:[^\W_]|[\u0300-\u036f])*)*)
+    | "(?P<straight>[^"\n]+)" | [“«](?P<curly>[^“”«»\n]+)[”»]
+    | (?<!\w)['‘](?P<single>(?:[^'‘’\n]|(?<=\w)['’](?=\w))+)['’](?!\w)
     | (?P<end>[.!?…\n]) | (?P<mark>[,;:()|—–])
     """,
     re.VERBOSE,

@@ -89,7 +89,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         time = replace(time, alone=True)
     else:
         searched = without_times(text, time, with_dates=True)
-    searched = searched if words(searched) else text
+    searched = searched if searched is text or words(searched) else text
     keywords = keyword_text_of(text, searched, time)
     if told is not None and told.is_strict and told.topic:  # "What did Ana say" is no part of what she said
         searched, keywords = told.topic, f"{told.topic} {told.name}"
