@@ -79,7 +79,7 @@ def _worth(places: Sequence[Place], begin: int, end: int) -> float:
     return tally.value
 
 
-def _times_in(text: str) -> list[Place]:
+def _times_in(text: str) -> Sequence[Place]:
     read = text[:_READ_CHARS]
     folded = read.lower()
     if len(folded) != len(read):
@@ -110,8 +110,9 @@ def _sentences(text: str) -> Sequence[tuple[int, int]]:
     return found
 
 
-# The same memories are cut in many bundles: 4 MB of texts at worst, and about as much for the places.
+# The same memories are cut in many bundles: 4 MB of texts at worst in each, and about as much for the places.
 _kept_sentences = lru_cache(maxsize=1024)(_sentences)
+_kept_times = lru_cache(maxsize=1024)(_times_in)
 
 
 # Tokens that the two ellipses of a window may take.
@@ -164,7 +165,8 @@ def snippet(
     used = line_tokens(text, tokens) if used is None else used
     if used <= max_tokens:
         return text, used
-    places = sorted([*_places(text, wanted), *(_times_in(text) if asks_when else ())])
+    times_in = _kept_times if len(text) <= _MOST_KEPT_CHARS else _times_in
+    places = sorted([*_places(text, wanted), *(times_in(text) if asks_when else ())])
     chars = len(text) * max(1, max_tokens - _ELLIPSES) // used
     while chars >= _FEWEST_CHARS:
         window = _span(text, places, chars)
