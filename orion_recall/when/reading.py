@@ -14,10 +14,12 @@ from orion_recall.when import vocabulary as vocab
 from orion_recall.when.calendar import Span
 
 _TOKEN = re.compile(
-    r"""(?<![-./])\d{4}-\d{1,2}-\d{1,2}(?!\d)(?:[Tt]\d{1,2}:\d\d\S*)?
+    # Words first, which most are: no other alternative begins with a letter.
+    r"""[^\W\d_]+\d?(?:['’][^\W\d_]+)?
+    | (?<![-./])\d{4}-\d{1,2}-\d{1,2}(?!\d)(?:[Tt]\d{1,2}:\d\d\S*)?
     | (?<![-./])\d{1,4}(?:[./-]\d{1,2}){2}(?!\d) | \d{1,2}(?:[./]\d{1,2}[./]|-\d{1,2}-)\d{2,4}
     | (?<![-./])\d{4}[-/]\d{2,4}(?![\d-]) | \d{1,2}/\d{4}
-    | \d+(?:st|nd|rd|th|s)?(?![^\W\d_]) | [^\W\d_]+\d?(?:['’][^\W\d_]+)? | ['’]\d\d?s?(?!\d)
+    | \d+(?:st|nd|rd|th|s)?(?![^\W\d_]) | ['’]\d\d?s?(?!\d)
     | [-–,;.?!]""",
     re.VERBOSE,
 )
@@ -174,6 +176,8 @@ _IS_ON: Final = re.compile(
       | ^(?=.*(?<!\S)(?:{_THING})(?!\S)).*(?<!\S)(?:is|are)\ on(?!\S)""",
     re.VERBOSE,
 )
+# One of them is in whatever `_IS_ON` finds.
+_ENDS_OF_ON: Final = frozenset("on up next happening happens".split())
 # "Anything planned", "what have we booked"; "what do I have on", not "do we have notes"; "when is the concert",
 # "does the train leave", "is the train late". Between an auxiliary and its verb are three words at most.
 _PRESENT_OF_PLANS: Final = re.compile(
@@ -232,7 +236,9 @@ def looks_ahead(read: Reading) -> bool:
 
 def asks_for_plans(words: Sequence[str]) -> bool:
     """Whether appointments and the like are asked for by name: "what is coming up", "which deadlines"."""
-    return not vocab.PLAN_NOUNS.isdisjoint(words) or _IS_ON.search(" ".join(words)) is not None
+    if not vocab.PLAN_NOUNS.isdisjoint(words):
+        return True
+    return not _ENDS_OF_ON.isdisjoint(words) and _IS_ON.search(" ".join(words)) is not None
 
 
 def coming_in(text: str) -> str | None:

@@ -31,8 +31,14 @@ _PLACE: Final = re.compile(
 )
 
 
+# One of them is in whatever `_PLACE` finds; to look for them costs a tenth of the expression.
+_TALKS: Final = ("sess", "convers", "chat", "talk", "spoke", "met")
+
+
 def session_named(text: str) -> tuple[int, str] | None:
     """Which session the text names, from 1 on or from -1 back (the last), and the words that name it."""
+    if not any(map(text.casefold().__contains__, _TALKS)):
+        return None
     if (match := _PLACE.search(text)) is None:
         return None
     if match["before_last"] or match["before"]:
@@ -58,10 +64,11 @@ _ASKS_WHEN: Final = re.compile(
         (?:when(?!ever)\b(?!\s+(?:he|she|they|it|i|we|you|the)\b[^?]*,)
            |(?:what|which)(?:\s+exact)?\s+(?:year|month|week|weekend|day|date|time|season|weekday|decade|quarter)\b(?!s|'s|’s)
            |how\s+long\s+ago\b)
-      | \b(?:know|tell\s+me|remember|recall|remind\s+me|say|said|sure)\s+(?:since\s+)?
-        (?:when\b|(?:what|which)\s+(?:year|month|week|day|date)\b|how\s+long\s+ago\b)
-      | \bwhat\s+(?:was|is|were)\s+the\s+(?:exact\s+)?(?:date|year|month|day|time)\b
-      | \bhow\s+long\s+ago\b""",
+      | \b(?=[hkrstw])(?:
+          (?:know|tell\s+me|remember|recall|remind\s+me|say|said|sure)\s+(?:since\s+)?
+            (?:when\b|(?:what|which)\s+(?:year|month|week|day|date)\b|how\s+long\s+ago\b)
+          | what\s+(?:was|is|were)\s+the\s+(?:exact\s+)?(?:date|year|month|day|time)\b
+          | how\s+long\s+ago\b)""",
     re.VERBOSE | re.IGNORECASE,
 )
 # "Three days ago" is seldom counted exactly.
@@ -72,6 +79,7 @@ _WITH_BY: Final = frozenset(
     """come comes came coming go goes went going stop stops stopped drop drops dropped pass passes passed swing
     swung stand stood""".split()
 )
+_OF_TWO_WORDS: Final = {("prior", "to"): "before", ("up", "to"): "until", ("later", "than"): "after"}
 # "What was I up to last weekend?" asks for no end either.
 _UP_TO_SOMETHING: Final = frozenset("be been am are is was were i you we they he she get got".split())
 
@@ -147,12 +155,9 @@ def _at(read: Reading, place: int) -> _Named | None:
     link, after = read.word(place), place + 1
     if link in ("between", "from") and (both := _from_to(read, place)) is not None:
         return both
-    if read.follow(place, "prior", "to"):
-        link, after = "before", after + 1
-    elif read.follow(place, "up", "to") and read.word(place - 1) not in _UP_TO_SOMETHING:
-        link, after = "until", after + 1
-    elif read.follow(place, "later", "than"):
-        link, after = "after", after + 1
+    one_word = _OF_TWO_WORDS.get((link, read.word(after)))
+    if one_word is not None and (link != "up" or read.word(place - 1) not in _UP_TO_SOMETHING):
+        link, after = one_word, after + 1
     if link in ("since", "before", "after", "until", "till", "by", "following"):
         if link == "by" and read.word(place - 1) in _WITH_BY:
             return None

@@ -47,10 +47,10 @@ _NO_NAME_ENDS = ("ing", "ly", "ed", "tion", "ness", "ment")
 
 _TOKEN = re.compile(
     r"""
-    "(?P<straight>[^"\n]+)" | [“«](?P<curly>[^“”«»\n]+)[”»]
-    | (?<!\w)['‘](?P<single>(?:[^'‘’\n]|(?<=\w)['’](?=\w))+)['’](?!\w)
-    | (?P<short>(?:[^\W\d_]\.){2,} | (?:Mrs?|Ms|Dr|Prof|St|Jr|Sr|Mt)\.(?=[ ]\w) | [A-HJ-Z]\.(?=[ ][A-Z]))
+    (?P<short>(?:[^\W\d_]\.){2,} | (?:Mrs?|Ms|Dr|Prof|St|Jr|Sr|Mt)\.(?=[ ]\w) | [A-HJ-Z]\.(?=[ ][A-Z]))
     | (?P<word>[^\W_](?:[^\W_]|[\u0300-\u036f])*(?:['’&\-][^\W_](?:[^\W_]|[\u0300-\u036f])*)*)
+    | "(?P<straight>[^"\n]+)" | [“«](?P<curly>[^“”«»\n]+)[”»]
+    | (?<!\w)['‘](?P<single>(?:[^'‘’\n]|(?<=\w)['’](?=\w))+)['’](?!\w)
     | (?P<end>[.!?…\n]) | (?P<mark>[,;:()|—–])
     """,
     re.VERBOSE,
@@ -130,25 +130,25 @@ def _by_first_word(known: Iterable[str]) -> dict[str, list[tuple[str, ...]]]:
 def _tokens(text: str) -> Iterator[_Token]:
     initial = True
     for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or ""
-        token = _Token(match[kind], match[kind].casefold().replace("’", "'"), match.start(), match.end())
+        kind, (start, end) = match.lastgroup or "", match.span()
+        said = match[kind]
+        folded = said.casefold().replace("’", "'")
         if kind in ("end", "mark"):
-            token.kind = "mark"
-            initial = initial or kind == "end" or token.text in ":(|"
+            yield _Token(said, folded, start, end, "mark")
+            initial = initial or kind == "end" or said in ":(|"
+            continue
+        if kind in ("word", "short"):
+            yield _Token(said, folded, start, end, "word", initial, _is_capital(said))
         else:
-            if kind in ("straight", "curly", "single"):
-                token.kind = "quoted"
-            else:
-                token.initial, token.capital = initial, _is_capital(token.text)
-            initial = False
-        yield token
+            yield _Token(said, folded, start, end, "quoted")
+        initial = False
 
 
 def _is_capital(word: str) -> bool:
     if len(word) == 1 or len(word) > MAX_NAME_CHARS or word.islower():
         return False
-    inner = any(char.isupper() for char in word[1:])
-    return word[0].isupper() or (word[0].islower() and inner and "'" not in word)
+    first = word[0]
+    return first.isupper() or (first.islower() and "'" not in word and any(map(str.isupper, word)))
 
 
 def _common_words(tokens: list[_Token]) -> set[str]:

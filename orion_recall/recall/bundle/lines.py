@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import lru_cache
@@ -36,20 +36,25 @@ def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC)
     `(until 2026-11-02)` after it: the day that one was said (`recall.successors`). Text cannot imitate a head: it
     stays on one line, and brackets in it are shown round. Equal texts are one line with all days and ids.
     """
-    label = by_name()[scored.candidate.best_source].label
-    memories = [scored.memory, *(one.memory for one in scored.same)]
-    day = _listed(day_of(memory.ts, zone) for memory in memories)
+    label, memories = by_name()[scored.candidate.best_source].label, _memories(scored)
+    day = _listed([day_of(memory.ts, zone) for memory in memories])
     until = "" if scored.ended is None else f" (until {day_of(scored.ended.at, zone)})"
     if style == "short":
         return f"- {day}{until}"
     if style == "source":
         return f"- [{label}:{_reference(source_ref(scored))}] {day}{until}"
     score = f" {scored.score:.2f}" if style == "scores" else ""
-    return f"- [{day} {label} {_listed(_reference(memory.id) for memory in memories)}{score}]{until}"
+    return f"- [{day} {label} {_listed([_reference(memory.id) for memory in memories])}{score}]{until}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _memories(scored: ScoredCandidate) -> list[MemoryView]:
+    return [scored.memory, *[one.memory for one in scored.same]]
+
+
+def _listed(names: Sequence[str]) -> str:
     """The names, each once: `Ana, Bo, Dag`; of very many the first eight."""
+    if len(names) == 1:
+        return names[0]
     each = list(dict.fromkeys(names))
     return ", ".join([*each[:_MOST_LISTED], *(["…"] if len(each) > _MOST_LISTED else [])])
 
@@ -86,7 +91,7 @@ def parts_of(scored: ScoredCandidate) -> Parts:
     """The parts of a line; it has statements where the graph found the memory, or a path leads to it. None of it
     can pose as a part of the prompt (`text.inert`)."""
     memory, candidate = scored.memory, scored.candidate
-    speaker = _listed(one.speaker or "" for one in (memory, *(other.memory for other in scored.same)))
+    speaker = _listed([one.speaker or "" for one in _memories(scored)])
     opening = "".join([_named(name) for name in (memory.title, speaker) if name])
     by_graph = candidate.best_source == "rdf" or candidate.path > 0
     return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, _best_passage(memory))
@@ -106,6 +111,7 @@ def _best_passage(memory: MemoryView) -> str:
     return f"{before}{inert(memory.text[start:end])}{after}"
 
 
+@lru_cache(maxsize=4096)  # the same memories stand in many bundles
 def day_of(ts: float | None, zone: tzinfo = UTC) -> str:
     """The day in the zone, as 2026-03-01; "undated" without a time, or beyond the calendar."""
     if ts is None:
@@ -154,7 +160,7 @@ class Lines:
     wanted: Set[str]
     tokens: TokenCounter
     shown: Shown = SHOWN_V1
-    _wholes: dict[int, tuple[str, int, Parts]] = field(default_factory=dict[int, tuple[str, int, Parts]])
+    _wholes: dict[int, tuple[str, int, Parts, str]] = field(default_factory=dict[int, tuple[str, int, Parts, str]])
 
     def fitted(self, scored: ScoredCandidate, left: int, *, window: int) -> SelectedItem | None:
         """The item with as much of its best window as fits, or None when too little would be left of it.
@@ -162,20 +168,20 @@ class Lines:
         `window` is the longest window, in tokens."""
         if self._is_too_long(scored, left):
             return None
-        before, head_tokens, parts = self._whole(scored)
-        whole, room = parts.joined(), left - head_tokens
+        before, head_tokens, parts, whole = self._whole(scored)
+        room = left - head_tokens
         allowed = min(window, room)
         if allowed >= _SHORTEST_SNIPPET:
-            found = self._window(parts, allowed)
+            found = self._window(parts, whole, allowed)
         elif (found := self._short(whole, allowed)) is None:
             return None
         text, used = self._dated(*found, scored.memory.ts, parts.opening, room)
         line, is_cut = f"{before} {text}", found[0] != whole
         return SelectedItem(scored=scored, snippet=text, line=line, tokens=head_tokens + used, is_cut=is_cut)
 
-    def _whole(self, scored: ScoredCandidate) -> tuple[str, int, Parts]:
-        """Head, its tokens, and what could follow it: made once, since a memory is tried again with a longer
-        window."""
+    def _whole(self, scored: ScoredCandidate) -> tuple[str, int, Parts, str]:
+        """Head, its tokens, and what could follow it, in parts and joined: made once, since a memory is tried again
+        with a longer window."""
         key = scored.candidate.key
         if (known := self._wholes.get(key)) is not None:
             return known
@@ -185,7 +191,7 @@ class Lines:
         statements, opening, text = parts_of(scored)
         redacted = self.shown.redaction.text
         parts = Parts(tuple(map(redacted, statements)), redacted(opening), redacted(text))
-        known = self._wholes[key] = before, self.tokens.count(before), parts
+        known = self._wholes[key] = before, self.tokens.count(before), parts, parts.joined()
         return known
 
     def _is_too_long(self, scored: ScoredCandidate, left: int) -> bool:
@@ -204,8 +210,7 @@ class Lines:
             return None
         return text, whole
 
-    def _window(self, parts: Parts, allowed: int) -> tuple[str, int]:
-        whole = parts.joined()
+    def _window(self, parts: Parts, whole: str, allowed: int) -> tuple[str, int]:
         if (whole_tokens := line_tokens(whole, self.tokens)) <= allowed:
             return whole, whole_tokens
         if parts.statements:

@@ -30,7 +30,8 @@ _RELATIVE: Final = re.compile(
     )(?![\w'’-])""",
     re.VERBOSE,
 )
-_HINTS: Final = ("day", "tomorrow", "night", "week", "month", "year", "last ", "next ")
+# One of them is in whatever `_RELATIVE` finds.
+_HINTS: Final = ("day", "tomorrow", "night", "week", "month", "year")
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _QUOTED: Final = re.compile(r'"[^"]*"|“[^”]*”|‘[^’]*’(?!\w)|«[^»]*»')
 _REPORTED: Final = re.compile(r"[\w)]:\s[^.!?]*\Z")

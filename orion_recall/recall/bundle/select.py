@@ -74,8 +74,7 @@ def select(
         """The stems of its words, without those of the question: these say nothing about two of a kind."""
         return stems(frozenset(content_words(scored.memory.text[:_READ_CHARS]))) - wanted
 
-    def repeats(scored: ScoredCandidate) -> bool:
-        own = words_beside(scored)
+    def repeats(own: frozenset[str]) -> bool:
         return any(len(own & other) > share * len(own) for other in said)
 
     def is_taken(place: int, scored: ScoredCandidate) -> bool:
@@ -96,12 +95,12 @@ def select(
     for place, scored in enumerate(ranked):
         source, key = scored.candidate.best_source, scored.candidate.key
         seen[source] += 1
-        reason = None
+        reason = own = None
         if seen[source] > top_k[source]:
             reason = "source_top_k"
         elif per_source[source] >= most_of_source:
             reason = "max_per_source"
-        elif said and repeats(scored):
+        elif said and repeats(own := words_beside(scored)):
             reason = "repetition"
         if reason is not None:
             left_out[key] = reason
@@ -111,7 +110,7 @@ def select(
         elif is_taken(place, scored):
             misses = 0
             if share < 1:
-                said.append(words_beside(scored))
+                said.append(own or words_beside(scored))
             per_source[source] += 1
         else:
             left_out[key] = "token_budget"

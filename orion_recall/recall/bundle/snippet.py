@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -57,11 +57,9 @@ class _Tally:
 
     __slots__ = ("_counts", "value")
 
-    def __init__(self, places: Iterable[Place] = ()) -> None:
+    def __init__(self) -> None:
         self._counts: dict[str, int] = {}
         self.value = 0.0
-        for place in places:
-            self.add(place)
 
     def add(self, place: Place) -> None:
         count = self._counts.get(place.what, 0)
@@ -74,10 +72,14 @@ class _Tally:
 
 
 def _worth(places: Sequence[Place], begin: int, end: int) -> float:
-    return _Tally(place for place in places if place.start >= begin and place.end <= end).value
+    tally = _Tally()
+    for place in places:
+        if place.start >= begin and place.end <= end:
+            tally.add(place)
+    return tally.value
 
 
-def _times_in(text: str) -> list[Place]:
+def _times_in(text: str) -> Sequence[Place]:
     read = text[:_READ_CHARS]
     folded = read.lower()
     if len(folded) != len(read):
@@ -108,8 +110,9 @@ def _sentences(text: str) -> Sequence[tuple[int, int]]:
     return found
 
 
-# The same memories are cut in many bundles: 4 MB of texts at worst, and about as much for the places.
+# The same memories are cut in many bundles: 4 MB of texts at worst in each, and about as much for the places.
 _kept_sentences = lru_cache(maxsize=1024)(_sentences)
+_kept_times = lru_cache(maxsize=1024)(_times_in)
 
 
 # Tokens that the two ellipses of a window may take.
@@ -162,7 +165,8 @@ def snippet(
     used = line_tokens(text, tokens) if used is None else used
     if used <= max_tokens:
         return text, used
-    places = sorted([*_places(text, wanted), *(_times_in(text) if asks_when else ())])
+    times_in = _kept_times if len(text) <= _MOST_KEPT_CHARS else _times_in
+    places = sorted([*_places(text, wanted), *(times_in(text) if asks_when else ())])
     chars = len(text) * max(1, max_tokens - _ELLIPSES) // used
     while chars >= _FEWEST_CHARS:
         window = _span(text, places, chars)
@@ -209,12 +213,15 @@ def _places(text: str, wanted: Set[str]) -> list[Place]:
 
 def _span(text: str, places: Sequence[Place], chars: int) -> str:
     """At most so many characters: whole sentences with the most evidence, or the window of one that is longer."""
-    begin, end = _window(text, places, chars)
     best = _whole_sentences(text, places, chars)
-    if best is not None and _worth(places, *best) >= _worth(places, begin, end):
-        begin, end = best
-        if end - begin < _FULL * chars:
-            end = _word_end(text, begin, chars)
+    begin, end = best or _window(text, places, chars)
+    # Where whole sentences have all of the evidence, no window has more.
+    if best and (places[0].start < begin or any(place.end > end for place in places)):
+        window = _window(text, places, chars)
+        if _worth(places, begin, end) < _worth(places, *window):
+            best, (begin, end) = None, window
+    if best and end - begin < _FULL * chars:
+        end = _word_end(text, begin, chars)
     begin = _with_negation(text, begin)
     end = _without_announcing(text, begin, end, places) if end < len(text) else end
     shown = text[begin:end].strip()
@@ -224,7 +231,9 @@ def _span(text: str, places: Sequence[Place], chars: int) -> str:
 def _with_negation(text: str, begin: int) -> int:
     """Where the span begins with the negation of its first clause, if that stands a few words before it at most."""
     for _ in range(_MOST_NEGATIONS):
-        begin = _negation_before(text, begin)
+        if (earlier := _negation_before(text, begin)) == begin:
+            break
+        begin = earlier
     return begin
 
 
@@ -260,6 +269,8 @@ def _without_announcing(text: str, begin: int, end: int, places: Sequence[Place]
 
 def _whole_sentences(text: str, places: Sequence[Place], chars: int) -> tuple[int, int] | None:
     """From where to where the sentences with the most evidence go; None where no sentence fits or has any."""
+    if not places:
+        return None
     spans = sentences(text)[:_MOST_SENTENCES]
     best, found = 0.0, None
     tally, inside, taken, last = _Tally(), 0, 0, 0

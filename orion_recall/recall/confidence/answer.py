@@ -29,7 +29,7 @@ from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.search.all_sources import SILENT
 from orion_recall.recall.search.period import is_of_period
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import Candidate, ScoredCandidate, recency
+from orion_recall.scoring.candidates import Column, ScoredCandidate, recency
 from orion_recall.sources.record import MemoryUse
 from orion_recall.text.normal import STOP_WORDS, content_words, stems, stems_of_statement, words
 from orion_recall.text.small_talk import small_talk
@@ -86,9 +86,11 @@ def confidences(
     `among` are all items ranked with them: one that the dense search did not reach counts as the farthest that it
     did. `repeated` are the keys of items that a near-duplicate repeats, `uses` is how memories were used, by id.
     """
-    reached = [item.candidate.scores["vector"] for item in among if "vector" in item.candidate.scores]
-    farthest = min(reached) if reached else None
-    asked = stems(frozenset(content_words(question.text))) if farthest is None else frozenset[str]()
+    items, farthest, asked = list(items), None, frozenset[str]()
+    if any("vector" not in item.candidate.scores for item in items):
+        reached = (item.candidate.scores.get("vector") for item in among)
+        farthest = min((cosine for cosine in reached if cosine is not None), default=None)
+        asked = stems(frozenset(content_words(question.text))) if farthest is None else asked
     return {
         item.candidate.key: confidence(
             relevance=semantic_relevance(item, asked, farthest=farthest),
@@ -329,27 +331,30 @@ def _telling(understood: Understanding) -> frozenset[str]:
 
 
 def _signals(asked: frozenset[str], result: PassResult) -> Mapping[str, float]:
-    closeness = result.closeness
-    candidates = [item.candidate for item in result.scored]
     memories = [item.memory for item in result.scored]
     # Most have few of the words, and many the same ones.
     having = Counter([asked & stems_of_statement(one.speaker, one.title, one.text) for one in memories])
-    counts = Counter[str]()
+    counts = dict.fromkeys(asked, 0)
     for stems_had, times in having.items():
         for stem in stems_had:
             counts[stem] += times
     # A word that many have says little of whether one of them answers.
     weights = {stem: math.log1p(len(memories) / (0.5 + counts[stem])) for stem in sorted(asked)}
     total = sum(weights.values())
-    late = [closeness[one.key] for one in candidates if one.key in closeness]
-    cosines = [one.scores["vector"] for one in candidates if "vector" in one.scores]
+    keys = [item.candidate.key for item in result.scored]
+    scores = [item.candidate.scores for item in result.scored]
+    closeness: Column = [*map(result.closeness.get, keys)]
+    by_meaning: Column = [one.get("vector") for one in scores]
+    by_words: Column = [one.get("lexical") or None for one in scores]
+    late = [one for one in closeness if one is not None]
+    cosines = [one for one in by_meaning if one is not None]
     return {
         **({"late": max(late), "late_margin": _margin(late)} if late else {}),
         "cosine": max(cosines, default=0.0),
         "cosine_margin": _margin(cosines),
-        "found": sum([weights[stem] for stem in sorted(counts)]) / total,
+        "found": sum([weight for stem, weight in weights.items() if counts[stem]]) / total,
         "found_in_one": max([sum([weights[stem] for stem in one]) for one in having]) / total,
-        "agreement": _agreement(candidates, closeness),
+        "agreement": _agreement(keys, closeness, [cosine or None for cosine in by_meaning], by_words),
     }
 
 
@@ -359,12 +364,13 @@ def _margin(values: Sequence[float]) -> float:
     return best - sum(further) / len(further) if further else 0.0
 
 
-def _agreement(candidates: Sequence[Candidate], closeness: Mapping[int, float]) -> float:
-    """The share of pairs of late interaction, meaning and words that put the same memory first."""
-    lists = [
-        [(closeness[one.key], one.key) for one in candidates if one.key in closeness],
-        *([(score, one.key) for one in candidates if (score := one.scores.get(name))] for name in _NEEDED),
-    ]
-    firsts = [max(one)[1] for one in lists if one]
+def _agreement(keys: Sequence[int], *columns: Column) -> float:
+    """The share of pairs of late interaction, meaning and words that put the same memory first; what they did not
+    find has None."""
+    firsts: list[int] = []
+    for column in columns:
+        if known := [value for value in column if value is not None]:
+            best = max(known)
+            firsts.append(max([key for key, value in zip(keys, column, strict=True) if value == best]))
     pairs = [one == other for place, one in enumerate(firsts) for other in firsts[:place]]
     return sum(pairs) / len(pairs) if pairs else 0.0

@@ -122,20 +122,14 @@ _ASKING = frozenset("who whom whose what which where when why how tell name list
 
 
 class _Word(NamedTuple):
-    """A word as written, folded and without its possessive ending; `text` is "" for a sign."""
+    """A word as written, folded and without its possessive ending; `text` is "" for a sign. `is_plain`: it may be
+    what a relation is called."""
 
     written: str
     text: str
     is_possessive: bool
-
-    @property
-    def is_name(self) -> bool:
-        return self.written[0].isupper() and self.is_plain
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it may be what a relation is called."""
-        return bool(self.text) and self.text not in STOP_WORDS and self.text not in _ASKING
+    is_plain: bool
+    is_name: bool
 
 
 @lru_cache(maxsize=256)
@@ -254,9 +248,11 @@ def _phrase(tokens: Sequence[_Word], place: int) -> list[str]:
     return [word.text for word in takewhile(lambda word: word.is_plain, tokens[place : place + 3])]
 
 
+@lru_cache(maxsize=4096)  # questions are made of the same words
 def _word(token: str) -> _Word:
-    if token.isalnum() or not token[0].isalnum():  # no sign of a possessive
-        return _Word(token, token.casefold() if token[0].isalnum() else "", is_possessive=False)
-    possessive = _POSSESSIVE.search(token) is not None
-    text = token.casefold().rstrip("'’")
-    return _Word(token, without_possessive(text), is_possessive=possessive)
+    text, is_possessive = token.casefold() if token[0].isalnum() else "", False
+    if text and not token.isalnum():  # else there is no sign of a possessive
+        is_possessive = _POSSESSIVE.search(token) is not None
+        text = without_possessive(text.rstrip("'’"))
+    is_plain = bool(text) and text not in STOP_WORDS and text not in _ASKING
+    return _Word(token, text, is_possessive, is_plain, is_name=is_plain and token[0].isupper())

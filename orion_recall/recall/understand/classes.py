@@ -134,7 +134,10 @@ def classify(said: Sequence[str], time: QuestionTime = NO_TIME, *, now: float = 
         reasons.setdefault(query_class, []).append(words)
 
     for place, word in enumerate(said):
+        following = said[place + 1] if place + 1 < len(said) else None
         for cue, query_class, weight in _CUES.get(word, ()):
+            if len(cue) > 1 and cue[1] not in (None, following):  # as of nearly every one
+                continue
             heard = said[place : place + len(cue)]
             if read_to.get(query_class, 0) <= place and _is_said(cue, heard):
                 note(query_class, weight, " ".join(heard))

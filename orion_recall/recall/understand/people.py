@@ -128,7 +128,8 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
             for speaker in found:
                 named[speaker] = named.get(speaker, frozenset()).union(asked[place - 1 : place + 1])
             continue
-        bearers = names.get(word, ())
+        if not (bearers := names.get(word, ())):
+            continue
         whole = [len(name) for _, name in bearers if asked[place : place + len(name)] == name]
         length = max(whole, default=1)
         if length == 1 and (word in STOP_WORDS or _is_place(asked[max(0, place - 2) : place])):

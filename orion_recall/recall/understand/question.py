@@ -89,7 +89,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         time = replace(time, alone=True)
     else:
         searched = without_times(text, time, with_dates=True)
-    searched = searched if words(searched) else text
+    searched = searched if searched is text or words(searched) else text
     keywords = keyword_text_of(text, searched, time)
     if told is not None and told.is_strict and told.topic:  # "What did Ana say" is no part of what she said
         searched, keywords = told.topic, f"{told.topic} {told.name}"
@@ -132,7 +132,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
 
 
 def _identifiers(text: str, terms: Collection[str]) -> frozenset[str]:
-    numbers = [term for term in terms if any(character.isdigit() for character in term)]
+    numbers = [term for term in terms if not term.isalpha() and any(map(str.isdigit, term))]
     return frozenset((*numbers, *(letter.casefold() for letter in _LETTER.findall(text))))
 
 
@@ -205,9 +205,10 @@ def expansions(text: str, names: Iterable[str], terms: Collection[str]) -> list[
     Jones", "the" does not find "Theo".
     """
     asked = words(text)
+    bare = [*map(without_possessive, asked)]
     found = [form for word in asked if word not in _EMPTY for form in _FORMS.get(word, ())]
-    found += [form for word in asked for form in SYNONYMS.get(without_possessive(word), ())]
-    beginnings = [bare for word in asked if len(bare := without_possessive(word)) >= 3 and word not in STOP_WORDS]
+    found += [form for word in bare for form in SYNONYMS.get(word, ())]
+    beginnings = [one for one, word in zip(bare, asked, strict=True) if len(one) >= 3 and word not in STOP_WORDS]
     known = _parts(frozenset(names)) if beginnings else ()
     for word in beginnings:
         for parts in known[bisect_left(known, (word,)) :]:
