@@ -20,19 +20,33 @@ FIELD_TYPES: Final[Mapping[str, qe.PayloadSchemaType]] = {
     **dict.fromkeys(NUMBER_FIELDS, _TYPES.Integer),
     **dict.fromkeys(FLOAT_FIELDS, _TYPES.Float),
 }
-"""What is filtered by: the fields' paths in a payload, with the type of their values."""
+"""What is filtered by: the fields' paths in a payload, with the type of their values.
+
+With a further one `metadata.FORMAT` is raised: points of an older index may have values there without an index.
+"""
 
 ALWAYS_INDEXED: Final = frozenset({"tenant"})
 """Fields that have an index in every shard: every point has a value there, and every search asks for it."""
 
-# To make an index the engine reads the payload of every point that is there, under Python's lock: of 1,000 points
-# in 5 ms, of 100,000 in 400. So a shard that has become so large gets all of them.
+# To make an index the engine reads the payload of every point that is there, under Python's lock: of 1,000 short
+# ones in 5 ms, of 100,000 in 400, where syncing files takes no time. So a shard that has become so large gets all.
 _ALL_FROM_POINTS = 2_000
 
 
 def indexed_fields(shard: qe.EdgeShard) -> frozenset[str]:
     """The fields that the shard has indexes of."""
     return frozenset(shard.info().payload_schema)
+
+
+def whole_fields(shard: qe.EdgeShard) -> frozenset[str]:
+    """The fields that a shard just loaded has indexes of, in each of its segments.
+
+    A process that was killed while it made one may have left it in some of them.
+    """
+    fields = indexed_fields(shard)
+    for field in sorted(fields & FIELD_TYPES.keys()):
+        add_field_index(shard, field)  # nothing is done where it is there
+    return fields
 
 
 def fields_to_index(points: Iterable[IndexPoint], held: int) -> frozenset[str]:

@@ -36,6 +36,7 @@ from orion_recall.index.embedded.payload_fields import (
     add_field_index,
     fields_to_index,
     indexed_fields,
+    whole_fields,
 )
 from orion_recall.index.embedded.points import TermRarity, edge_point
 from orion_recall.index.embedded.token_column import TokenColumn
@@ -174,7 +175,7 @@ class LiveShard:
             metadata = self._swapped(mine, misfit)
         try:
             shard = translated("the index", lambda: _load(self.place / _SHARD))
-            self.fields, self.shard = indexed_fields(shard), shard
+            self.fields, self.shard = whole_fields(shard), shard
             if metadata.tokens:
                 self.tokens = translated("the index's token vectors", lambda: TokenColumn(self.place / _TOKENS))
         except SourceError as error:
@@ -257,7 +258,6 @@ class LiveShard:
             self.check_room()
             add_field_index(shard, field)
             self.fields |= {field}
-        shard.flush()  # what the shard says that it has is whole on the disk
 
     def _writing(self, keys: Sequence[int]) -> qe.EdgeShard:
         shard, _ = self._open()
@@ -338,7 +338,7 @@ class LiveShard:
         lock: FolderLock | None,
     ) -> ReplacedShard:
         replaced = ReplacedShard(self._open()[0], self.tokens, self._place_lock)
-        self.tokens, self.rarity, self.fields = tokens, TermRarity(), indexed_fields(shard)
+        self.tokens, self.rarity, self.fields = tokens, TermRarity(), whole_fields(shard)
         self.shard, self.metadata, self.place, self._place_lock = shard, metadata, place, lock
         return replaced
 
