@@ -23,7 +23,7 @@ from tests.stand_ins.forked import forked
 
 pytestmark = pytest.mark.slow
 
-KILLED, AT_ONCE, TENANT = 400, 8, "acme"
+KILLED, AT_ONCE, TENANT = 40, 8, "acme"
 WORDS = "crane harbour rope anchor gull tide pump valve ledger ticket stove garden bread river stone lamp".split()
 QUESTION = "the crane in the harbour, and the ledger of the pump"
 
@@ -56,7 +56,7 @@ async def written(folder: Path) -> None:
         await index.apply([step(position) for position in range(first, first + AT_ONCE)])
         if drawn.random() < 0.3:
             await index.save()
-        if drawn.random() < 0.0:
+        if drawn.random() < 0.05:
             await index.optimise()
 
 

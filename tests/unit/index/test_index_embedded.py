@@ -73,6 +73,26 @@ async def test_a_second_owner_is_refused_with_the_holders_pid_and_the_first_goes
     assert names(await LexicalSource(index, sparse).search(request("zeppelin")), [memory("new", "x")]) == ["new"]
 
 
+async def test_after_a_kill_amid_a_flush_no_write_is_ignored(folder: Path, sparse: SparseEncoder):
+    place = live_place(folder / "index")
+    async with opened(made(folder, sparse)) as index:
+        await index.apply(changes(*ALL))
+        await index.save()
+        # The engine writes the number of its last write at the end of a flush, and we the position after that.
+        at_the_end = [*place.glob("shard/segments/*/segment.json"), place / "index.json"]
+        before = {file: file.read_bytes() for file in at_the_end}
+        for version in range(2, 12):
+            for one in (OURS[0], OURS[1]):
+                await index.apply(changes(replace(one, version=version)))
+    for file, content in before.items():
+        file.write_bytes(content)
+    async with opened(made(folder, sparse)) as again:
+        await again.apply(changes(replace(memory(OURS[0].id, "the newest words"), version=12)))
+        await again.apply(changes(replace(OURS[1], version=12, deleted_at=5.0)))
+        found = await again.fetch([key(OURS[0].id), key(OURS[1].id)])
+        assert {name: one.text for name, one in found.items()} == {key(OURS[0].id): "the newest words"}
+
+
 async def test_an_opening_that_is_cancelled_lets_the_folder_go_and_writes_nothing_after(
     folder: Path, sparse: SparseEncoder
 ):
