@@ -275,6 +275,7 @@ async def favour_newest(pool: Pool) -> None:
 async def add_listed(pool: Pool) -> None:
     """The memories of the period that no source has found."""
     pool.candidates = with_listed(pool.candidates, pool.listed)
+    pool.times.done("fuse")
 
 
 async def read_listed(pool: Pool) -> None:

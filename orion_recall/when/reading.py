@@ -189,7 +189,7 @@ _PRESENT_OF_PLANS: Final = re.compile(
       | when's | when\ (?:{_BE.replace(" ", "|")}|do|does)
       | (?:do|does)\ \S+(?:\ \S+){{0,3}}\ (?:{"|".join(sorted(vocab.EVENT_VERBS))})
     )(?!\S)
-      | ^(?:(?:\W+|and|so|but|also|ok|okay|then|well|please|hey|hi)\ )*(?:am|is|are)(?!\S)""",
+      | ^(?:(?:[^\w\s]+|and|so|but|also|ok|okay|then|well|please|hey|hi)\ )*(?:am|is|are)(?!\S)""",
     re.VERBOSE,
 )
 _HAS_GOT: Final = re.compile(r"(?<!\S)(?:have|has) \S+ got(?!\S)")

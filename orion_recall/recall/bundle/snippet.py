@@ -110,9 +110,9 @@ def _sentences(text: str) -> Sequence[tuple[int, int]]:
     return found
 
 
-# The same memories are cut in many bundles: 4 MB of texts at worst in each, and about as much for the places.
-_kept_sentences = lru_cache(maxsize=1024)(_sentences)
-_kept_times = lru_cache(maxsize=1024)(_times_in)
+# The same memories are cut in many bundles. A few MB as people write; 80 MB where every text is nothing but times.
+_kept_sentences = lru_cache(maxsize=512)(_sentences)
+_kept_times = lru_cache(maxsize=512)(_times_in)
 
 
 # Tokens that the two ellipses of a window may take.

@@ -367,10 +367,9 @@ def _margin(values: Sequence[float]) -> float:
 def _agreement(keys: Sequence[int], *columns: Column) -> float:
     """The share of pairs of late interaction, meaning and words that put the same memory first; what they did not
     find has None."""
-    firsts: list[int] = []
-    for column in columns:
-        if known := [value for value in column if value is not None]:
-            best = max(known)
-            firsts.append(max([key for key, value in zip(keys, column, strict=True) if value == best]))
+    known = [
+        [(value, key) for key, value in zip(keys, column, strict=True) if value is not None] for column in columns
+    ]
+    firsts = [max(found)[1] for found in known if found]
     pairs = [one == other for place, one in enumerate(firsts) for other in firsts[:place]]
     return sum(pairs) / len(pairs) if pairs else 0.0

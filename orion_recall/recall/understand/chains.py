@@ -248,11 +248,19 @@ def _phrase(tokens: Sequence[_Word], place: int) -> list[str]:
     return [word.text for word in takewhile(lambda word: word.is_plain, tokens[place : place + 3])]
 
 
-@lru_cache(maxsize=4096)  # questions are made of the same words
 def _word(token: str) -> _Word:
+    return _kept_word(token) if len(token) <= _LONGEST_KEPT else _read_word(token)
+
+
+def _read_word(token: str) -> _Word:
     text, is_possessive = token.casefold() if token[0].isalnum() else "", False
     if text and not token.isalnum():  # else there is no sign of a possessive
         is_possessive = _POSSESSIVE.search(token) is not None
         text = without_possessive(text.rstrip("'’"))
     is_plain = bool(text) and text not in STOP_WORDS and text not in _ASKING
     return _Word(token, text, is_possessive, is_plain, is_name=is_plain and token[0].isupper())
+
+
+# Questions are made of the same words.
+_LONGEST_KEPT = 64
+_kept_word = lru_cache(maxsize=4096)(_read_word)

@@ -175,6 +175,12 @@ def test_a_long_chain_of_times_is_read_in_no_time(link: str):
         times(link * 400 + end, NOW)
 
 
+@pytest.mark.parametrize("sign", ["-", "?", "– ", "...", "*", "=", "—!"])
+def test_a_rule_of_signs_before_a_question_is_read_in_no_time(sign: str):
+    (tomorrow,) = times(f"{sign * 200} Dentist tomorrow?", NOW).intervals
+    assert tomorrow.words == "tomorrow"
+
+
 def test_the_first_years_of_the_calendar_are_no_trap():
     for text in ("on February 29", "last winter", "a decade ago", "before yesterday", "today", "two hours ago"):
         for zone in ("UTC", "Asia/Kolkata", "America/New_York"):
