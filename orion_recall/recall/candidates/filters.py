@@ -111,8 +111,8 @@ def visible(
 
 
 def _is_of(tenant: str, memory: MemoryView, key: int) -> bool:
-    """Whether a memory of our own copies is the tenant's. Our own sources search among the tenant's memories; one of
-    another package may give any key, and the readers give what has it."""
+    """Whether a memory of our own copies is the tenant's. Our own sources search among the tenant's memories; one
+    of another package may give any key, and the readers give what has it."""
     return memory_key(tenant, memory.id) == key
 
 
