@@ -151,6 +151,7 @@ BUILT_IN: tuple[SourceSpec, ...] = (
         layers=("episodic",),
     ),
 )
+BUILT_IN_NAMES: frozenset[SourceName] = frozenset(spec.name for spec in BUILT_IN)
 
 
 class Loaded(NamedTuple):

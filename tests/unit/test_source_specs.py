@@ -238,3 +238,24 @@ def wide(given):
     )
     assert found["wide"] == [1.0] and found["fusion"] == [1.0]
     assert "broken" not in found and "longer" not in found
+
+
+def test_the_probability_of_an_answer_is_left_out_only_where_a_further_source_is_searched(tmp_path: Path):
+    installed(tmp_path, "mine", "[orion_recall.sources]\nnotes = mine:notes\n")
+    found = run(
+        tmp_path,
+        "import asyncio\n"
+        "from orion_recall.models.tokenizer import TokenCounter\n"
+        "from orion_recall.recall.pipeline import recall\n"
+        "from tests.samples.recall_fakes import *\n"
+        "tokens, memory = TokenCounter(), view('m1', 'The crane turned.', ts=NOW - 60)\n"
+        "async def ask(**keys):\n"
+        "    arms = [FakeSource('vector', [hit('m1', 0.5)]), FakeSource('lexical'), FakeSource('notes')]\n"
+        "    made = sources(tokens, arms, memory, has_external=False)\n"
+        "    return (await recall(query(), profile(**keys), made, now=NOW)).confidence.probability\n"
+        "graph = {'graph': {'sources': ['vector', 'lexical']}}\n"
+        "cascade = {'enabled': True, 'first': 'graph', 'max_depth': 0, 'layers': graph}\n"
+        "given = [{'notes_top_k': 0}, {'notes_top_k': 3}, {'notes_top_k': 3, 'cascade': cascade}]\n"
+        "print(json.dumps([asyncio.run(ask(**keys)) is not None for keys in given]))",
+    )
+    assert found == [True, False, True]

@@ -16,7 +16,7 @@ from orion_recall.recall.understand.people import SaidBy
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
-from orion_recall.source_specs import BUILT_IN
+from orion_recall.source_specs import BUILT_IN_NAMES
 from orion_recall.text.normal import memory_key, normal_form
 from orion_recall.text.reported import reports
 from orion_recall.values import MemoryView, Question, Scope
@@ -27,7 +27,6 @@ _ACTIVE_TURN_S = 180.0
 _MOST_CHARS = 4000
 # A shorter text is part of many others: it is the turn only where it is the whole text.
 _FEWEST_WORDS, _FEWEST_CHARS = 3, 12
-_BUILT_IN = frozenset(spec.name for spec in BUILT_IN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +95,8 @@ def visible(
         if (memory := memories.get(key) or read_of(candidate)) is None:
             dropped.note("missing", key)
         elif not (is_whole_tenant or in_scope(memory, scope)) or (
-            key in memories and not (_BUILT_IN.issuperset(candidate.ranks) or _is_of(scope.tenant, memory, key))
+            key in memories
+            and not (BUILT_IN_NAMES.issuperset(candidate.ranks) or _is_of(scope.tenant, memory, key))
         ):
             dropped.note("filtered", key)
         elif excluded and memory.id in excluded:
