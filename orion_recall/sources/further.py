@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NoReturn, cast
 
 from orion_recall.errors import ModelError, OrionError, PartialSourceError, SourceError
 from orion_recall.interfaces import Source, Unavailable, answers_for
@@ -106,7 +106,7 @@ def _sound(hit: object) -> Hit:
         raise TypeError("no Hit")
     given: Mapping[str, Any] = hit._asdict()
     key, read = given["key"], given["read"]
-    if not isinstance(key, Integral) or isinstance(key, bool) or not 0 <= key < _KEYS:
+    if type(key) is bool or not isinstance(key, Integral) or not 0 <= int(key) < _KEYS:
         raise ValueError("a key is a number from 0 to 2**63 - 1")
     return Hit(
         key=int(key),
@@ -156,7 +156,7 @@ def _sound_memory(memory: object) -> MemoryView:
     if not isinstance(memory, MemoryView):
         raise TypeError("no MemoryView")
     given: Mapping[str, Any] = memory._asdict()
-    fields = {
+    fields: dict[str, Any] = {
         **{
             name: _text(given[name], most, may_miss=name not in _NEEDED, is_cut=name in _CUT)
             for name, most in _MOST.items()
@@ -184,10 +184,12 @@ def _text(value: object, most: int, *, may_miss: bool = False, is_cut: bool = Fa
 def _texts(values: object, most: int) -> tuple[str, ...]:
     if not isinstance(values, tuple | list):
         raise TypeError("no texts")
-    given: Sequence[Any] = values[:MOST_TAGS]
-    if not all(isinstance(value, str) for value in given):
-        raise TypeError("no texts")
-    return tuple(storable(value[:most]) for value in given)
+    given = cast("Sequence[object]", values)[:MOST_TAGS]
+    return tuple(storable(value[:most]) if isinstance(value, str) else _no_text() for value in given)
+
+
+def _no_text() -> NoReturn:
+    raise TypeError("no text")
 
 
 def _number(value: object) -> float:

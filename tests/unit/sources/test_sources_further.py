@@ -249,7 +249,11 @@ async def test_a_memory_is_bounded_can_be_stored_and_leads_to_no_memory_of_ours(
 
 def test_a_source_whose_answers_for_gives_no_bool_answers_for_nobody():
     notes: Any = Notes([])
-    notes.answers_for = lambda _: object()  # as a coroutine, which is true
+
+    def answers_for(_: str) -> object:
+        return object()  # as a coroutine, which is true
+
+    notes.answers_for = answers_for
     assert not FurtherSource(spec(), notes).answers_for("default")
 
 
