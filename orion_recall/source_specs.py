@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, cast
+
+from pydantic import BaseModel
 
 from orion_recall.values import LAYER_NAMES, SOURCE_NAME, Hit, LayerName, SearchRequest, SourceName
 
@@ -26,6 +28,7 @@ SOURCES: Group = "orion_recall.sources"
 SCORE_PARTS: Group = "orion_recall.score_parts"
 
 _MODELS = ("rerank", "late")  # decisions show these models beside the sources
+_OF_SECTIONS = ("follows",)
 _NAME = re.compile(SOURCE_NAME)
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")  # it stands in a bullet's brackets
 MOST_TOP_K, MOST_WEIGHT = 1000, 100
@@ -57,7 +60,11 @@ class SourceSettings(Protocol):
 
 
 OpenSource = Callable[[SourceSettings], AbstractAsyncContextManager[Source]]
-CheckSource = Callable[[Source], Awaitable[str]]
+CheckSource = Callable[[Any], Awaitable[str]]  # of what its own `open` gives
+
+
+class SpecError(ValueError):
+    """A spec that cannot be; the text names the field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +81,7 @@ class SourceSpec:
     not there, and says why. `check` says in a line what `doctor` shows of the open source; SourceError when it
     cannot be used. The built-in ones have neither: they are opened together (`serving.backends`).
 
-    ValueError for a name, label, layer or number that cannot be.
+    SpecError, a ValueError, for a name, label, text, layer or number that cannot be.
     """
 
     name: SourceName
@@ -90,19 +97,29 @@ class SourceSpec:
     check: CheckSource | None = None
 
     def __post_init__(self) -> None:
+        for field in ("name", "label", "title", "found_by", "found_in", "source_ref"):
+            if not isinstance(getattr(self, field), str):
+                raise SpecError(f"{field} is no text")
         if not _NAME.fullmatch(self.name):
-            raise ValueError(f"the name {self.name!r} is not lower-case letters, digits and _, 32 at most")
+            raise SpecError(f"the name {self.name!r} is not lower-case letters, digits and _, 32 at most")
         if not _LABEL.fullmatch(self.label):
-            raise ValueError(f"the label {self.label!r} is not letters, digits, _, . and -, 32 at most")
+            raise SpecError(f"the label {self.label!r} is not letters, digits, _, . and -, 32 at most")
         if unknown := [name for name in self.layers if name not in LAYER_NAMES]:
-            raise ValueError(f"{unknown[0]!r} is no layer: there are {', '.join(LAYER_NAMES)}")
-        if not 0 <= self.weight <= MOST_WEIGHT or not 0 <= self.top_k <= MOST_TOP_K:
-            raise ValueError(f"weight is from 0 to {MOST_WEIGHT:g}, top_k from 0 to {MOST_TOP_K}")
+            raise SpecError(f"{unknown[0]!r} is no layer: there are {', '.join(LAYER_NAMES)}")
+        if not is_weight(self.weight) or type(self.top_k) is not int or not 0 <= self.top_k <= MOST_TOP_K:
+            raise SpecError(
+                f"weight is a number from 0 to {MOST_WEIGHT:g}, top_k a whole one from 0 to {MOST_TOP_K}"
+            )
 
     @property
     def top_k_key(self) -> str:
         """The profile's key of how many hits it may bring."""
         return top_k_key(self.name)
+
+
+def is_weight(value: object) -> bool:
+    """Whether it can be the default weight of a source or a score part."""
+    return type(value) in (int, float) and 0 <= cast("float", value) <= MOST_WEIGHT
 
 
 def top_k_key(name: SourceName) -> str:
@@ -151,6 +168,7 @@ BUILT_IN: tuple[SourceSpec, ...] = (
         layers=("episodic",),
     ),
 )
+BUILT_IN_NAMES: frozenset[SourceName] = frozenset(spec.name for spec in BUILT_IN)
 
 
 class Loaded(NamedTuple):
@@ -196,14 +214,18 @@ def _loaded(group: Group) -> tuple[tuple[Loaded, ...], tuple[Refused, ...]]:
         name, package = point.name, _package(point)
         try:
             loaded.append(Loaded(name, package, point.load()))
-        except Exception as error:  # noqa: BLE001 (kept as a reason, which is shown)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 (kept as a reason, which is shown)
             # The code of others may raise anything, and must not keep the service from starting.
             refused.append(Refused(group, name, package, f"{point.value} cannot be loaded: {_said(error)}"))
     return tuple(loaded), tuple(refused)
 
 
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+def _said(error: BaseException) -> str:
+    """What is shown of an error: the text of any but these may have an address with its password."""
+    is_shown = isinstance(error, ImportError | SpecError) and str(error)
+    return f"{type(error).__name__}: {error}" if is_shown else type(error).__name__
 
 
 def loaded(group: Group) -> tuple[Loaded, ...]:
@@ -223,13 +245,14 @@ def checked(group: Group, problem: Callable[[Loaded], str | None], taken: Sequen
 
     Where several packages have one name, none of them is used: which one would be left to chance.
     """
-    each, refused = loaded(group), list(_loaded(group)[1])
+    refused = list(_loaded(group)[1])
+    packages = [(point.name, _package(point)) for point in _found()[group]]  # those that cannot be loaded, too
     used: list[Loaded] = []
-    for one in each:
-        others = [other.package for other in each if other.name == one.name and other is not one]
+    for one in loaded(group):
+        others = [package for name, package in packages if name == one.name and package != one.package]
         why = problem(one)
-        if one.name in taken:
-            why = f"{one.name!r} is built in: take another name"
+        if one.name in taken or is_of_models(one.name):
+            why = f"{one.name!r} is {'built in' if one.name in taken else 'a word of profiles'}: take another name"
         elif others:
             why = f"{', '.join(others)} has the name {one.name!r} as well: uninstall one of them"
         if why is None:
@@ -237,6 +260,11 @@ def checked(group: Group, problem: Callable[[Loaded], str | None], taken: Sequen
         else:
             refused.append(Refused(group, one.name, one.package, why))
     return Checked(tuple(used), tuple(refused))
+
+
+def is_of_models(name: str) -> bool:
+    """Whether the name would hide what the models of profiles have, as `copy` and all that begins with `model_`."""
+    return name.startswith("model_") or hasattr(BaseModel, name) or name in _OF_SECTIONS
 
 
 def _problem_of_source(one: Loaded) -> str | None:

@@ -129,7 +129,7 @@ def errors_logged(what: str) -> Generator[None]:
         report(what, error)
 
 
-def report(what: str, error: Exception) -> None:
+def report(what: str, error: BaseException) -> None:
     """Log an error of any kind: its type and traceback, not its text, which may quote a memory."""
     where = "".join(traceback.format_tb(error.__traceback__))
     log.error("%s: %s\n%s", what, type(error).__name__, where)

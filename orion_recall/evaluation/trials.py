@@ -139,7 +139,7 @@ async def trials(
 
     with tempfile.TemporaryDirectory(prefix="orion-eval-") as folder, plan.cache or contextlib.nullcontext():
         private = private_settings(settings, Path(folder) / "data")
-        async with open_sources(private, around=around, sparse=sparse) as opened:
+        async with open_sources(private, around=around, sparse=sparse, with_packages=False) as opened:
             began = time.perf_counter()
             progress.begins("index and graph", len(steps))
             await fill(index_and_graph(opened), steps, progress.advanced)

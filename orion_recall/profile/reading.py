@@ -338,11 +338,17 @@ def _unknown(parent: KeyPath, key: str, guess: KeyPath | None) -> _Words:
     if owners:
         belongs = (f"`{path[-1]}` belongs {_under(path[:-1])}" for path in owners)
         return "is not a key here", " or ".join(belongs)
+    added = without_strategy in _ADDED_UNDER or (not without_strategy and key.endswith("_top_k"))
+    installed = " Or is a package that adds it not installed here?" if added else ""
     if guess is not None:
         where = "" if guess[:-1] == parent else f" {_under(guess[:-1])}"
-        return "is not a known key", f"did you mean `{guess[-1]}`{where}?"
+        return "is not a known key", f"did you mean `{guess[-1]}`{where}?{installed}"
     known = _keys_under(parent) if parent else "explained in profiles/example.yaml"
-    return "is not a known key", f"the keys {_under(parent)} are {known}"
+    return "is not a known key", f"the keys {_under(parent)} are {known}{installed and '.'}{installed}"
+
+
+_ADDED_UNDER: tuple[KeyPath, ...] = (("fusion", "weights"), ("ranking",))
+"""Where packages of others add keys, besides the hits of their sources."""
 
 
 def _refused_package(key: str) -> Refused | None:
@@ -407,7 +413,9 @@ def _note_model_error(error: ErrorDetails, root: yaml.MappingNode, reading: _Rea
     above = path
     while above and above not in reading.places:
         above = above[:-1]
-    reading.add_at(reading.places[above].mark if above else root.start_mark, path, error["msg"])
+    refused = _refused_package(str(error.get("input")))
+    hint = "" if refused is None else f"{refused}"
+    reading.add_at(reading.places[above].mark if above else root.start_mark, path, error["msg"], hint)
 
 
 def _wrong_value(path: KeyPath, error: ErrorDetails, node: yaml.Node) -> _Words:

@@ -28,7 +28,7 @@ from orion_recall.recall.confidence.answer import (
 )
 from orion_recall.recall.pass_result import PassResult, StageTimes
 from orion_recall.recall.ranking.score import with_instructing
-from orion_recall.recall.search.all_sources import SILENT, or_else
+from orion_recall.recall.search.all_sources import SILENT, asks_others, or_else
 from orion_recall.recall.search.period import is_answered, is_of_period, tries
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, caps_of, requests_of, scope_of, shown_of
 from orion_recall.recall.search_pass import Pool, search_pass
@@ -144,7 +144,7 @@ async def recall(
         profile,
         wanted=options.no_answer,
         room_tokens=room_tokens,
-        has_external=sources.has_external,
+        has_external=sources.has_external or asks_others(result.reports),
     )
     selection = answer.selection
     dropped = Counter(result.dropped) + Counter(selection.dropped)

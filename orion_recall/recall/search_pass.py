@@ -40,6 +40,7 @@ from orion_recall.recall.ranking.score import (
 from orion_recall.recall.search.all_sources import (
     MOST_KINDS,
     REPORTS_WEIGHT,
+    asks_others,
     index_is_away,
     or_else,
     reports_of_others,
@@ -257,7 +258,7 @@ async def fuse_hits(pool: Pool) -> None:
         pool.reports,
         pool.fusing,
         limit=None if favours_newest else pool.most,
-        with_text=WITH_TEXT if pool.sources.has_external else 0,
+        with_text=WITH_TEXT if pool.sources.has_external or asks_others(pool.reports) else 0,
         within=pool.within,
     )
     pool.times.done("fuse")

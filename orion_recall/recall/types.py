@@ -33,8 +33,9 @@ class Sources:
     """The retrieval sources by name, and the readers and models that a recall uses.
 
     Memories are read by the first of the `readers` that answers. `fallback` is searched while the index is away.
-    `texts` compares the question with memories that the index does not hold. `has_external`: hits may come from
-    external stores; else the candidates keep no room for unindexed memories. `redaction` is that of what is
+    `texts` compares the question with memories that the index does not hold. `has_external`: hits of any
+    recall may come from external stores; else its candidates keep no room for unindexed memories, unless a source
+    of another package is searched. `redaction` is that of what is
     shown."""
 
     by_name: Mapping[SourceName, Source]

@@ -16,7 +16,7 @@ from typing import Literal
 from orion_recall.scoring import intervals
 from orion_recall.scoring.candidates import READ_CHARS, UNDATED_RECENCY, Candidate, Column, Pair, QueryFacts, share
 from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
-from orion_recall.source_specs import MOST_WEIGHT, SCORE_PARTS, Checked, Loaded, Refused, checked
+from orion_recall.source_specs import MOST_WEIGHT, SCORE_PARTS, Checked, Loaded, Refused, checked, is_weight
 from orion_recall.tasks import errors_logged
 from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import stems_of_statement, words
@@ -519,7 +519,7 @@ def _problem(one: Loaded) -> str | None:
         return f"it leads to the part {part.name!r}: both need one name"
     if not _NAME.fullmatch(part.name):
         return "its name is not lower-case letters, digits and _, 32 at most"
-    return None if 0 <= part.weight <= MOST_WEIGHT else f"its weight is not from 0 to {MOST_WEIGHT:g}"
+    return None if is_weight(part.weight) else f"its weight is no number from 0 to {MOST_WEIGHT:g}"
 
 
 @cache

@@ -136,7 +136,7 @@ async def open_sources(
                 late_interaction=LateInteraction(index, embedder) if index is not None else None,
                 passages=NearestPassages(index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
-                has_external=has_external or bool(further),
+                has_external=has_external,
                 fallback=fallback,
                 record_facts=facts,
                 redaction=Redaction.at("render", settings.redact),

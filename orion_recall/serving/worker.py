@@ -37,7 +37,7 @@ from orion_recall.serving.trials import ShadowTask, canary_for, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged
 from orion_recall.text.ids import new_id
-from orion_recall.text.normal import storable
+from orion_recall.text.normal import memory_key, storable
 from orion_recall.values import OUTCOMES, Outcome
 
 log = logging.getLogger(t.LOG_WORKER)
@@ -356,7 +356,9 @@ class Worker:
             return
         # One that asked why memories are found is an inspection, not a use.
         if self._used is not None and not (facts.query and _is_traced(facts.query)):
-            self._used(facts.tenant, [item.scored.memory.id for item in answer.recalled.selection.items])
+            shown = [(item.scored.candidate.key, item.scored.memory.id) for item in answer.recalled.selection.items]
+            # An item of another store may have the id of a memory of ours.
+            self._used(facts.tenant, [name for key, name in shown if memory_key(facts.tenant, name) == key])
 
     def _start_shadow(self, request: QueryRequest, result: Committed) -> None:
         facts, answer = request.facts, request.answer

@@ -208,7 +208,7 @@ def test_without_its_server_it_costs_its_own_hits_alone(with_package: Program) -
         bundle = asked(alone, "searched.v1")
         assert [item["id"] for item in bundle["items"]] == ["m1"]
         assert bundle["stats"]["outcome"] == "degraded"
-        assert "set OPENSEARCH_URL" in bundle["stats"]["sources"]["opensearch"]["error"]
+        assert "`doctor` say why" in bundle["stats"]["sources"]["opensearch"]["error"]
         stop(running)
 
 

@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from orion_recall.source_specs import BUILT_IN, SourceSpec, by_name, further_sources, source_names, specs
+from orion_recall.profile.sections import FusionWeights, RankingWeights
+from orion_recall.scoring.parts import parts
+from orion_recall.source_specs import (
+    BUILT_IN,
+    SourceSpec,
+    by_name,
+    further_sources,
+    is_of_models,
+    source_names,
+    specs,
+)
 
 ROOT = Path(__file__).parents[2]
 SPEC: Mapping[str, Any] = {
@@ -89,8 +99,10 @@ def test_without_other_packages_there_are_the_four():
         ({"name": "n" * 33}, "32 at most"),
         ({"label": "a] b"}, "label"),
         ({"layers": ("nowhere",)}, "'nowhere' is no layer: there are semantic"),
-        ({"weight": 101.0}, "weight is from 0 to 100"),
-        ({"top_k": -1}, "top_k from 0 to 1000"),
+        *(({"weight": weight}, "weight is a number from 0 to 100") for weight in (101.0, True, "1", float("nan"))),
+        *(({"top_k": top_k}, "top_k a whole one from 0 to 1000") for top_k in (-1, 2.5, True, 1001)),
+        *(({field: None}, f"{field} is no text") for field in ("title", "found_by", "found_in", "source_ref")),
+        ({"label": 7}, "label is no text"),
     ],
 )
 def test_a_spec_that_cannot_be_is_refused(wrong: dict[str, Any], why: str):
@@ -129,10 +141,79 @@ def test_what_can_be_used_is_found_and_everything_else_is_refused_with_package_a
             source.format("unopened", "mine 1.0", "it does not say how it is opened: set `open`"),
             source.format("vector", "mine 1.0", "'vector' is built in: take another name"),
             part.format("fusion", "'fusion' is built in: take another name"),
-            part.format("heavy", "its weight is not from 0 to 100"),
+            part.format("heavy", "its weight is no number from 0 to 100"),
             part.format("undecorated", "it leads to a function, not to a function that a ScorePart decorates"),
         ]
     )
+
+
+@pytest.mark.parametrize(
+    ("module", "told"),
+    [
+        ("raise RuntimeError('postgres://ana:secret@db')", "RuntimeError"),
+        ("import sys\nsys.exit('secret')", "SystemExit"),
+        ("class Abrupt(BaseException): pass\nraise Abrupt('secret')", "Abrupt"),
+        ("import nothing_there", "ModuleNotFoundError: No module named 'nothing_there'"),
+        (MODULE + "notes = spec('notes', top_k=2.5)", "SpecError: weight is a number from 0 to 100, top_k a whole"),
+    ],
+)
+def test_whatever_a_package_raises_when_it_is_loaded_is_its_reason_without_foreign_text(
+    tmp_path: Path, module: str, told: str
+):
+    installed(tmp_path, "mine", "[orion_recall.sources]\nnotes = mine:notes\n", module)
+    (refused,) = run(
+        tmp_path,
+        "from orion_recall.source_specs import refused_sources\n"
+        "print(json.dumps([one.why for one in refused_sources()]))",
+    )
+    assert refused.startswith(f"mine:notes cannot be loaded: {told}") and "secret" not in refused
+
+
+def test_of_two_with_one_name_none_is_used_though_one_cannot_be_loaded(tmp_path: Path):
+    for name, module in (("mine", MODULE), ("yours", "raise ImportError('away')")):
+        installed(tmp_path, name, f"[orion_recall.sources]\nnotes = {name}:notes\n", module)
+    found = run(
+        tmp_path,
+        "from orion_recall.source_specs import further_sources, refused_sources\n"
+        "print(json.dumps([len(further_sources()), *sorted(one.why for one in refused_sources())]))",
+    )
+    assert found == [
+        0,
+        "yours 1.0 has the name 'notes' as well: uninstall one of them",
+        "yours:notes cannot be loaded: ImportError: away",
+    ]
+
+
+WORDS = ("model_dump", "model_config", "model_mine", "copy", "json", "schema", "dict", "follows")
+
+
+def test_a_name_that_models_of_profiles_need_is_refused_and_profiles_are_read(tmp_path: Path):
+    module = MODULE + "".join(
+        f"s_{name} = spec({name!r})\n"
+        f"@ScorePart({name!r}, 'it', 'it', weight=0.5)\ndef p_{name}(given):\n    return None\n"
+        for name in WORDS
+    )
+    points = {"sources": "s", "score_parts": "p"}
+    groups = (
+        f"[orion_recall.{group}]\n" + "".join(f"{name} = mine:{letter}_{name}\n" for name in WORDS)
+        for group, letter in points.items()
+    )
+    installed(tmp_path, "mine", "".join(groups), module)
+    found = run(
+        tmp_path,
+        "from orion_recall.profile.reading import parse_profile\n"
+        "from orion_recall.source_specs import refused_sources\n"
+        "from orion_recall.scoring.parts import refused_parts\n"
+        f"parse_profile({PROFILE!r}).content_hash\n"
+        "print(json.dumps([one.why for one in (*refused_sources(), *refused_parts())]))",
+    )
+    assert found == [f"{name!r} is a word of profiles: take another name" for name in sorted(WORDS)] * 2
+
+
+def test_no_other_word_of_the_sections_can_be_hidden_by_a_name():
+    made = {*source_names(), *(part.name for part in parts())}
+    words = {name for one in (FusionWeights, RankingWeights) for name in dir(one) if not name.startswith("_")}
+    assert [name for name in words - made if not is_of_models(name)] == []
 
 
 PROFILE = """
@@ -191,6 +272,19 @@ def test_a_layer_of_a_source_that_is_off_is_refused(tmp_path: Path):
     assert "every source of the layer graph is off in this profile" in told
 
 
+def test_a_layer_that_names_a_source_which_is_refused_gets_the_reason(tmp_path: Path):
+    installed(tmp_path, "mine", "[orion_recall.sources]\ngone = nowhere:spec\n")
+    layer = "cascade: {enabled: true, layers: {graph: {sources: [gone]}}}\n"
+    told = run(
+        tmp_path,
+        "from orion_recall.errors import ProfileError\n"
+        "from orion_recall.profile.reading import parse_profile\n"
+        f"try:\n    parse_profile({PROFILE + layer!r})\n"
+        "except ProfileError as error:\n    print(json.dumps(str(error)))",
+    )
+    assert "the entry point 'gone' (orion_recall.sources) of the package mine 1.0: nowhere:spec" in told
+
+
 def test_a_profile_that_names_a_source_which_is_refused_gets_the_reason(tmp_path: Path):
     installed(tmp_path, "mine", "[orion_recall.sources]\ngone = nowhere:spec\n")
     told = run(
@@ -238,3 +332,24 @@ def wide(given):
     )
     assert found["wide"] == [1.0] and found["fusion"] == [1.0]
     assert "broken" not in found and "longer" not in found
+
+
+def test_the_probability_of_an_answer_is_left_out_only_where_a_further_source_is_searched(tmp_path: Path):
+    installed(tmp_path, "mine", "[orion_recall.sources]\nnotes = mine:notes\n")
+    found = run(
+        tmp_path,
+        "import asyncio\n"
+        "from orion_recall.models.tokenizer import TokenCounter\n"
+        "from orion_recall.recall.pipeline import recall\n"
+        "from tests.samples.recall_fakes import *\n"
+        "tokens, memory = TokenCounter(), view('m1', 'The crane turned.', ts=NOW - 60)\n"
+        "async def ask(**keys):\n"
+        "    arms = [FakeSource('vector', [hit('m1', 0.5)]), FakeSource('lexical'), FakeSource('notes')]\n"
+        "    made = sources(tokens, arms, memory, has_external=False)\n"
+        "    return (await recall(query(), profile(**keys), made, now=NOW)).confidence.probability\n"
+        "graph = {'graph': {'sources': ['vector', 'lexical']}}\n"
+        "cascade = {'enabled': True, 'first': 'graph', 'max_depth': 0, 'layers': graph}\n"
+        "given = [{'notes_top_k': 0}, {'notes_top_k': 3}, {'notes_top_k': 3, 'cascade': cascade}]\n"
+        "print(json.dumps([asyncio.run(ask(**keys)) is not None for keys in given]))",
+    )
+    assert found == [True, False, True]

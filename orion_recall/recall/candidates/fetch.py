@@ -53,7 +53,7 @@ def read_of(candidate: Candidate) -> MemoryView | None:
     try:
         return candidate.read()
     except _UNREADABLE as error:
-        _warn_once(candidate.best_source, type(error).__name__)
+        _warn_once(candidate.best_source, type(error.__cause__ or error).__name__)
         return None
 
 

@@ -16,7 +16,8 @@ from orion_recall.recall.understand.people import SaidBy
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
-from orion_recall.text.normal import normal_form
+from orion_recall.source_specs import BUILT_IN_NAMES
+from orion_recall.text.normal import memory_key, normal_form
 from orion_recall.text.reported import reports
 from orion_recall.values import MemoryView, Question, Scope
 
@@ -93,7 +94,10 @@ def visible(
         key = candidate.key
         if (memory := memories.get(key) or read_of(candidate)) is None:
             dropped.note("missing", key)
-        elif not (is_whole_tenant or in_scope(memory, scope)):
+        elif not (is_whole_tenant or in_scope(memory, scope)) or (
+            key in memories
+            and not (BUILT_IN_NAMES.issuperset(candidate.ranks) or _is_of(scope.tenant, memory, key))
+        ):
             dropped.note("filtered", key)
         elif excluded and memory.id in excluded:
             dropped.note("excluded", key)
@@ -104,6 +108,12 @@ def visible(
         else:
             kept.append((candidate, memory))
     return kept
+
+
+def _is_of(tenant: str, memory: MemoryView, key: int) -> bool:
+    """Whether a memory of our own copies is the tenant's. Our own sources search among the tenant's memories; one
+    of another package may give any key, and the readers give what has it."""
+    return memory_key(tenant, memory.id) == key
 
 
 def _is_own_turn(memory: MemoryView, question: Question) -> bool:

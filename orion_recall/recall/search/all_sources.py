@@ -18,7 +18,7 @@ from orion_recall.interfaces import Source, answers_for
 from orion_recall.profile.sections import TimeInQuestions
 from orion_recall.recall.understand.people import SaidBy
 from orion_recall.scoring.intervals import WIDENED_S, told_ranges
-from orion_recall.source_specs import source_names
+from orion_recall.source_specs import BUILT_IN_NAMES, source_names
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.tasks import Waited, in_time, noticed
 from orion_recall.values import (
@@ -99,6 +99,11 @@ def _with_fallback(silent: SourceReport, found: SourceReport | None) -> SourceRe
         return replace(silent, hits=found.hits, fallback=RECORD)
     why = found.error if found is not None else "no answer in time"
     return replace(silent, error=f"{silent.error}; the fallback ({RECORD}) failed: {why}")
+
+
+def asks_others(reports: Iterable[SourceReport]) -> bool:
+    """Whether a source of another package was searched."""
+    return any(report.source not in BUILT_IN_NAMES and report.status != "off" for report in reports)
 
 
 MOST_KINDS = 8

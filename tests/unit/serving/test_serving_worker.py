@@ -84,6 +84,7 @@ class Gulls:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
+        self.key: int | None = None  # that of its memory, where it is none of ours
         self.asked: list[SearchRequest] = []
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
@@ -92,7 +93,8 @@ class Gulls:
             raise self.error
         text = "The lighthouse keeper feeds the gulls."
         memory = MemoryView(id="m-gulls", text=text, text_hash=text_hash(text))
-        return [Hit(key=memory_key(request.scope.tenant, memory.id), score=0.9, read=lambda: memory)]
+        key = memory_key(request.scope.tenant, memory.id) if self.key is None else self.key
+        return [Hit(key=key, score=0.9, read=lambda: memory)]
 
 
 class Desk:
@@ -175,6 +177,14 @@ async def test_who_asks_why_memories_are_found_only_looks_at_them(
     commit = await desk.serve(QUESTION | {"options": {"include": include}})
     assert [item.id for item in reply_of(commit).bundle.items] == ["m-gulls"]
     assert desk.used == ([("default", used)] if used else [])
+
+
+async def test_an_item_of_another_store_is_no_use_of_an_own_memory_with_its_id() -> None:
+    desk = Desk()
+    desk.source.key = 7
+    commit = await desk.serve(WITH_OPTIONS)
+    assert [item.id for item in reply_of(commit).bundle.items] == ["m-gulls"]
+    assert desk.used == [("default", [])]
 
 
 async def test_the_unforeseen_is_answered_as_a_failure_without_its_details(
