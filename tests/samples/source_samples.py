@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,11 @@ def memory(name: str, text: str, *, tenant: str = TENANT, **fields: Any) -> Memo
     if told not in _composed:
         _composed[told] = compose(MemoryV1.model_validate({"id": name, "text": text, **fields}), tenant)
     return _composed[told]
+
+
+def id_of(value: object) -> str:
+    """For `ids` of tests: a set in one order, whatever the process that collects them has read it from."""
+    return str(sorted(cast("set[str]", value))) if isinstance(value, set) else str(value)
 
 
 def changes(*memories: Memory, start: int = 1) -> list[Change]:

@@ -17,7 +17,7 @@ from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.interfaces import MemoryGraph
 from orion_recall.sources.graph import GraphEvidence, RdfSource
 from orion_recall.values import Chain, Change, Scope, SearchRequest
-from tests.samples.source_samples import NOW, TENANT, changes, key, memory, names, request
+from tests.samples.source_samples import NOW, TENANT, changes, id_of, key, memory, names, request
 from tests.stand_ins.oxigraph import Oxigraph
 
 WORK = memory(
@@ -128,7 +128,7 @@ async def test_two_hops_reach_what_one_hop_does_not(graph: MemoryGraph):
         ({"user_id": '" } ?x ?y ?z . { "'}, set[str]()),
         ({"tags": ('a"), ("job',)}, set[str]()),
     ],
-    ids=str,
+    ids=id_of,
 )
 async def test_every_part_of_a_scope_filters(graph: MemoryGraph, parts: dict[str, Any], seen: set[str]):
     scope = Scope(tenant=TENANT, **parts)

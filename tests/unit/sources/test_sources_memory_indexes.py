@@ -33,6 +33,7 @@ from tests.samples.source_samples import (
     HashingEmbedder,
     changes,
     dense,
+    id_of,
     key,
     lexical,
     memory,
@@ -124,7 +125,7 @@ NOBODY, BOTH = set[str](), {"Ana", "Bo"}
         ({"session_id": "nowhere"}, NOBODY, NOBODY),
         ({"since": 0.0, "until": 0.0, "session_id": "s2"}, NOBODY, {"Bo"}),
     ],
-    ids=str,
+    ids=id_of,
 )
 async def test_every_part_of_a_scope_filters_both_arms_and_of_ids_and_tags_the_speakers(
     told: MemoryIndex, parts: dict[str, Any], seen: set[str], speakers: set[str]
