@@ -338,7 +338,9 @@ def _unknown(parent: KeyPath, key: str, guess: KeyPath | None) -> _Words:
     if owners:
         belongs = (f"`{path[-1]}` belongs {_under(path[:-1])}" for path in owners)
         return "is not a key here", " or ".join(belongs)
-    added = without_strategy in _ADDED_UNDER or (not without_strategy and key.endswith("_top_k"))
+    # A key that is nearly another is a slip of the pen; `notes_top_k` is like every other `_top_k`.
+    is_top_k = not without_strategy and key.endswith("_top_k")
+    added = is_top_k or (guess is None and without_strategy in _ADDED_UNDER)
     installed = " Or is a package that adds it not installed here?" if added else ""
     if guess is not None:
         where = "" if guess[:-1] == parent else f" {_under(guess[:-1])}"
