@@ -36,7 +36,7 @@ HOSTILE = (
     '"><svg onload=alert(1)>',
     "' onmouseover='alert(1)",
     "</textarea></pre></template><b>bold</b>",
-    "{{ 7 * 7 }} {% raw %} ${7*7} #{7*7}",
+    "{{ 7321 * 9173 }} {% raw %} ${7321*9173} #{7321*9173}",
     "javascript:alert(1)",
     "\u202egnp.exe \u2066isolated",
     "&lt;b&gt; &amp;amp;",
@@ -192,10 +192,9 @@ async def test_texts_of_memories_and_questions_are_shown_and_never_run(
         assert not any(re.search(r"\son\w+\s*=", re.sub(r'"[^"]*"', '""', rest)) for _, rest in tags)
         assert re.findall(r"<script[^>]*>", page) in ([], ['<script src="/static/live.js" defer>'])
         assert not re.search("[\u202a-\u202e\u2066-\u2069]", page)
-        assert ">49<" not in page
-        assert " 49 " not in page
+        assert "67155533" not in page  # the product: no id, time or count of a page is equal to it
     assert "&lt;script&gt;document.title=" in pages[1]
-    assert "{{ 7 * 7 }}" in pages[1]
+    assert "{{ 7321 * 9173 }}" in pages[1]
 
 
 async def _until_rows(stream: httpx.Response) -> AsyncGenerator[str]:
