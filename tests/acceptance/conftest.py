@@ -18,6 +18,7 @@ import pytest
 from orion_recall.sample.timed import sample_memories
 from tests.acceptance.processes import WITH_SERVERS, running_engines, servers_of
 from tests.acceptance.program import Program
+from tests.stand_ins.patient_profiles import patient_profiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ async def servers() -> AsyncGenerator[dict[str, str]]:
 def up(servers: dict[str, str]) -> Generator[Up]:
     """The program, up and filled."""
     for folder in _folder():
-        program = Program(folder, servers)
+        # On a busy machine no source is late.
+        patient = {"ORION_DEADLINE_MS": "60000", "ORION_PROFILES_DIR": str(patient_profiles(folder))}
+        program = Program(folder, servers | patient)
         with program.started("up", "--json") as running:
             ready = running.ready()
             now = datetime.now(UTC)

@@ -10,14 +10,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from docs.tools.page import Block, Page
 from orion_recall.shipped import shipped_folder
-from tests.acceptance.program import Program
+from tests.acceptance.program import Program, Running
 
 _LONGEST_S = 120
 
@@ -133,6 +133,13 @@ def environment(ready: Mapping[str, Any], folder: Path, settings: Mapping[str, s
     }
 
 
+def patient_up(folder: Path, settings: Mapping[str, str]) -> AbstractContextManager[Running]:
+    """An `up` of which no source is late on a busy machine: it would be missing from what a page shows."""
+    patient = {"ORION_DEADLINE_MS": "60000"}
+    program = Program(folder, {**patient, **settings}, module="tests.stand_ins.patient_program")
+    return program.started("up", "--json")
+
+
 @contextmanager
 def own_engines(page: Page, folder: Path) -> Generator[tuple[Any, dict[str, str]]]:
     """An `up` with the settings that the page names: what it said when it was ready, and the settings."""
@@ -145,8 +152,7 @@ def own_engines(page: Page, folder: Path) -> Generator[tuple[Any, dict[str, str]
             settings[name] = str(folder / value)
         elif name == "ORION_PROFILES_DIR":
             settings[name] = str(shutil.copytree(shipped_folder("profiles"), folder / value))
-    program = Program(folder, settings)
-    with program.started("up", "--json") as running:
+    with patient_up(folder, settings) as running:
         yield running.ready(), settings
         running.signal(signal.SIGTERM)
         assert running.end().code == 0

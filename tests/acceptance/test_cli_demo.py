@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,8 @@ def test_the_demo_finds_something_in_every_source_and_reads_its_decisions_back_t
     elsewhere = program.with_settings(
         ORION_REDIS_URL="redis://127.0.0.1:1", ORION_POSTGRES_DSN="postgresql://127.0.0.1:1/x", ORION_PREFIX="x:"
     )
-    cold = elsewhere.run("demo", "--data", str(program.data), "--json")
+    patient = replace(elsewhere, module="tests.stand_ins.patient_program")
+    cold = patient.run("demo", "--data", str(program.data), "--json")
     assert cold.code == 0, cold.err
     shown = cold.json
     assert shown["imported"]["stored"] == shown["imported"]["read"] >= 60

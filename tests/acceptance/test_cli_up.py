@@ -63,9 +63,12 @@ def test_a_worker_takes_its_addresses_from_the_environment_and_ends_on_sigterm(p
         with second.started("worker", "--json") as running:
             said = running.ready()
             assert (said["instance"], said["data_dir"]) == ("second", str(folder))
-            consumers = second.run("status", "--json").json["bus"]["queries"]["consumers"]
-            assert len(consumers) == 2
-            assert "second" in consumers
+
+            def is_consumer() -> bool:  # with its first look for messages, soon after it is ready
+                consumers = second.run("status", "--json").json["bus"]["queries"]["consumers"]
+                return len(consumers) == 2 and "second" in consumers
+
+            running.wait_until(is_consumer, "both are consumers of the group")
             running.signal(signal.SIGTERM)
             assert running.end().code == 0
         first.signal(signal.SIGTERM)

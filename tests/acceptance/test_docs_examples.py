@@ -13,9 +13,8 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from docs.tools.page import Page, written_pages
-from tests.acceptance.page_run import PageRun, environment, output_pattern, own_engines
+from tests.acceptance.page_run import PageRun, environment, output_pattern, own_engines, patient_up
 from tests.acceptance.processes import WITH_SERVERS
-from tests.acceptance.program import Program
 
 pytestmark = [
     pytest.mark.acceptance,
@@ -38,7 +37,7 @@ def pages_folder() -> Generator[Path]:
 @pytest.fixture(scope="module")
 def common_up(pages_folder: Path) -> Generator[Any]:
     """An empty `up` that most pages share: what it said when it was ready."""
-    with Program(pages_folder).started("up", "--json") as running:
+    with patient_up(pages_folder, {}) as running:
         yield running.ready()
         running.signal(signal.SIGTERM)
         assert running.end().code == 0

@@ -15,6 +15,7 @@ from orion_recall.models.embedder import OnnxEmbedder
 from tests.acceptance.processes import running_engines
 from tests.acceptance.program import Program, Running
 from tests.stand_ins.oxigraph import Oxigraph, oxigraph
+from tests.stand_ins.patient_profiles import patient_profiles
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.slow]
@@ -69,6 +70,8 @@ async def test_they_are_checked_searched_cited_and_one_that_dies_costs_its_own_h
                 ORION_REDIS_URL=engines.redis_url,
                 ORION_POSTGRES_DSN=engines.postgres_dsn,
                 ORION_MAPPINGS=str(mappings),
+                ORION_DEADLINE_MS="60000",
+                ORION_PROFILES_DIR=str(patient_profiles(folder)),
             )
             checked = await asyncio.to_thread(program.run, "doctor", "--json")
             assert checked.code == 0, checked.out

@@ -27,6 +27,7 @@ from serving import IS_SHARED, caught_up, started
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.memory.record.record import Record
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import Connection, Pool, open_pool
 from orion_recall.postgres.schema import migrate
@@ -230,6 +231,11 @@ async def service(_running_service: Service, service_engines: EmbeddedEngines) -
         )
 
     await until(well, "a service that is well")
+    pool = await open_pool(service_engines.postgres_dsn, name="test", min_size=0, max_size=1)
+    await caught_up(
+        _running_service, await Record(pool).head()
+    )  # what the test before has stored and not waited for
+    await pool.close()
     for breaker in _running_service.opened.sources.breakers.values():
         breaker.record(None, time.monotonic())
     return _running_service

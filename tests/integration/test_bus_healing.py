@@ -115,14 +115,20 @@ async def _forget_scripts(scene: Scene) -> None:
 
 async def _another_type(scene: Scene) -> None:
     await _delete(scene)
+    before = await _wrong_types(scene)
     await scene.redis.set(scene.executor.queries, "no stream", ex=60)
-    await until(lambda: _spoken_of(scene), "the worker has met it")
+
+    async def met() -> bool:
+        return await _wrong_types(scene) >= before + 3
+
+    await until(met, "the worker has met it")
     await scene.redis.unlink(scene.executor.queries)
 
 
-async def _spoken_of(scene: Scene) -> bool:
+async def _wrong_types(scene: Scene) -> int:
+    """How often the server has refused a command for the type of its key, to whomever."""
     errors = await info(scene.redis, "errorstats")
-    return errors.get("errorstat_WRONGTYPE", {}).get("count", 0) >= 3
+    return errors.get("errorstat_WRONGTYPE", {}).get("count", 0)
 
 
 BLOWS = {

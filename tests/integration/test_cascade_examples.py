@@ -14,7 +14,8 @@ from orion_recall.contracts import MemoryBundleV1
 from orion_recall.postgres.pool import Connection
 from orion_recall.serving.service import Service
 
-NOW = datetime.now(UTC)
+# No day of this run: what "last week" is, and how near a day is to another, hang on it.
+NOW = datetime(2026, 11, 18, 12, 0, tzinfo=UTC)
 CONFIGURATION = (
     "The database configuration was changed last week: the connection pool of PostgreSQL went from 10 to 20."
 )
@@ -48,7 +49,7 @@ async def asks(client: RecallClient, service: Service, tenant: str) -> Any:
 
     async def ask(text: str, **options: Any) -> MemoryBundleV1:
         include = {"trace": True, "layers": True, "metadata": True}
-        asked = {"tenant": tenant, "cascade": True, "include": include, **options}
+        asked = {"tenant": tenant, "cascade": True, "include": include, "as_of": NOW.isoformat(), **options}
         return (await client.recall(text, timeout_s=60, profile="reflect.v1", options=asked)).bundle
 
     return ask

@@ -61,11 +61,11 @@ async def test_the_callers_correlation_id_is_that_of_the_decision(
 async def test_no_reply_in_time_is_a_reply_timeout(bus: Redis, bus_alone: EmbeddedEngines, prefix: str) -> None:
     async with RecallClient.connect(bus_alone.redis_url, prefix=prefix) as client:
         began = time.monotonic()
-        with pytest.raises(ReplyTimeout, match=r"no reply to recall\.query\.v1 within 0\.1 s"):
-            await client.recall("Is anybody there?", timeout_s=0.1)
+        with pytest.raises(ReplyTimeout, match=r"no reply to recall\.query\.v1 within 1 s"):
+            await client.recall("Is anybody there?", timeout_s=1.0)  # sending it is in that time
         assert time.monotonic() - began < 30
     ((_, fields),) = await rows(bus, f"{prefix}recall.query.v1")
-    assert json.loads(fields[b"envelope"])["ttl_ms"] == 100, "a late worker need not answer"
+    assert json.loads(fields[b"envelope"])["ttl_ms"] == 1000, "a late worker need not answer"
 
 
 async def test_a_server_that_goes_away_is_a_bus_that_is_unavailable_and_one_that_returns_is_used_again(

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import html
 import json
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -52,6 +56,24 @@ def running_on(data: Path) -> list[str]:
     return found
 
 
+@asynccontextmanager
+async def held(data: Path) -> AsyncGenerator[None]:
+    """The process that replays stands still in the block."""
+
+    async def runs() -> bool:
+        return bool(running_on(data))
+
+    await until(runs, "a replay's process")
+    pids = [int(one) for one in running_on(data)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
 def private_folders(data: Path) -> list[Path]:
     return list(data.glob("orion-replay-*"))
 
@@ -64,10 +86,11 @@ async def test_an_edited_profile_is_replayed_on_the_newest_decisions_of_a_tenant
         form = await replay_form(browser, tenant)
         started = await browser.post("/profiles/reflect.v1", data=form)
         assert (started.status_code, started.headers["location"]) == (303, "/replays")
-        page = (await browser.get("/replays")).text
+        async with held(tmp_path):  # else it might be done before the pages are here
+            page = (await browser.get("/replays")).text
+            second = await browser.post("/profiles/reflect.v1", data=form)
         assert f"on 1 decision of <bdi>{tenant}</bdi> runs since" in page
         assert ">Stop</button>" in page
-        second = await browser.post("/profiles/reflect.v1", data=form)
         assert (second.status_code, "another replay runs" in second.text) == (409, True)
         assert html.escape(EDITED[:40]) in second.text
 

@@ -416,8 +416,12 @@ async def test_a_memory_is_found_at_once_and_its_edges_follow(
         await caught_up(service, head)
         assert service.observer.url is not None
         async with httpx.AsyncClient(base_url=service.observer.url, verify=False) as health:
-            metrics = (await health.get("/metrics")).text
-        assert 'orion_recall_extractions_total{extractor="llm",result="extracted"} 2.0' in metrics
+
+            async def both_counted() -> bool:  # what is done is counted after it was written
+                metrics = (await health.get("/metrics")).text
+                return 'orion_recall_extractions_total{extractor="llm",result="extracted"} 2.0' in metrics
+
+            await until(both_counted, "both are counted")
 
         # By command: made due again, and falling back this time.
         keyed_chat.behave("refusing")

@@ -18,6 +18,7 @@ from orion_recall.values import Change, Memory, Statement
 pytestmark = pytest.mark.slow
 
 STEPS, AT_ONCE = 1200, 8
+AHEAD = 20  # batches after the one at which it is killed: however late that is, it never comes to the end
 NAMES = ("Ana", "ANA", "Bo", "Fjord Labs", "Aurora")
 
 
@@ -41,10 +42,10 @@ def outbox() -> list[Change]:
 
 
 async def written(folder: Path) -> None:
-    """Goes on where the graph is, and says where it has come after every batch."""
+    """Goes on where the graph is, a batch for each line that it is given; says after each where it has come."""
     graph, steps = RdfGraph(folder), outbox()
     await graph.open()
-    while graph.position < STEPS:
+    while sys.stdin.readline():
         await graph.apply(steps[graph.position : graph.position + AT_ONCE])
         print(graph.position, flush=True)
     await graph.close()
@@ -64,9 +65,14 @@ async def test_a_graph_whose_writer_is_killed_is_the_one_that_is_built_fresh(fol
     reached = 0
     for batches in (2, 11, 40):
         child = await asyncio.create_subprocess_exec(
-            sys.executable, __file__, folder / "graph", stdout=asyncio.subprocess.PIPE
+            sys.executable,
+            __file__,
+            folder / "graph",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
         )
-        assert child.stdout is not None
+        assert child.stdin is not None and child.stdout is not None
+        child.stdin.write(b"\n" * (batches + AHEAD))
         for _ in range(batches):
             reached = int(await child.stdout.readline())
         child.kill()

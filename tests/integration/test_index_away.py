@@ -14,6 +14,7 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.pool import open_pool
 from orion_recall.settings import Settings
 from orion_recall.telemetry import LOG_WORKER
+from tests.stand_ins.patient_profiles import patient_profiles
 
 MEMORIES: list[dict[str, Any]] = [
     {"id": "crane", "text": "The harbour crane needs a new gearbox.", "occurred_at": "2021-03-01T09:00:00Z"},
@@ -38,6 +39,8 @@ async def test_a_broken_index_is_stood_in_for_by_the_record(
         instance="without-index",
         refresh_ms=100,
         reply_ttl_s=60,
+        deadline_ms=20_000,
+        profiles_dir=patient_profiles(tmp_path),
     )
     theirs = f"t-{uuid4().hex}"
     async with started_with_client(settings) as (service, client):

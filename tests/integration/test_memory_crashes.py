@@ -21,6 +21,7 @@ from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.settings import Settings
 from tests.stand_ins.crashing_worker import crashing_worker
 from tests.stand_ins.memory_changes import MemoryChanges
+from tests.stand_ins.patient_profiles import patient_profiles
 
 pytestmark = pytest.mark.slow
 
@@ -119,7 +120,8 @@ async def scene(service_engines: EmbeddedEngines, database: str, folder: Path) -
         refresh_ms=50,
         claim_idle_ms=200,
         reply_ttl_s=60,
-        deadline_ms=10_000,
+        deadline_ms=20_000,
+        profiles_dir=patient_profiles(folder),
     )
     settings.data_dir.mkdir()
     pool = await open_pool(database, name="crashes", max_size=2)

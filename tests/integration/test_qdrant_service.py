@@ -19,6 +19,7 @@ from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
+from tests.stand_ins.patient_profiles import patient_profiles
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 pytestmark = pytest.mark.slow
@@ -28,7 +29,7 @@ MEMORIES = [
     {"id": "m-crane", "text": "The harbour crane needs a new gearbox.", "speaker": "Bo", "session_id": "s"},
 ]
 QUESTION: dict[str, Any] = {"fragment": "Where does Ana work?", "profile": "reflect.v1", "options": {}}
-DEADLINE_S = 2.0
+DEADLINE_S = 3.0
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def settings_for(
     return Settings.read(
         redis_url=engines.redis_url, postgres_dsn=database, qdrant_url=qdrant.url, qdrant_api_key="hunter2",
         data_dir=folder, prefix=prefix, refresh_ms=50, claim_idle_ms=500, reply_ttl_s=60,
-        deadline_ms=int(DEADLINE_S * 1000), **changes,
+        deadline_ms=int(DEADLINE_S * 1000), profiles_dir=patient_profiles(engines.data_dir), **changes,
     )  # fmt: skip
 
 

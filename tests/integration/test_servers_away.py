@@ -33,11 +33,12 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import open_connection
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
+from tests.stand_ins.patient_profiles import patient_profiles
 from tests.stand_ins.proxy import Proxy
 
 pytestmark = pytest.mark.slow
 
-DEADLINE_MS = 800
+DEADLINE_MS = 2000
 # What a busy machine may add to a deadline.
 SLACK_S = 20.0
 QUESTION: dict[str, Any] = {"fragment": "Where does Ana work?", "options": {}}
@@ -157,6 +158,7 @@ async def running(own: EmbeddedEngines) -> AsyncGenerator[Scene]:
             data_dir=own.data_dir,
             prefix="away:",
             deadline_ms=DEADLINE_MS,
+            profiles_dir=patient_profiles(own.data_dir),  # a source has all of it
             refresh_ms=100,
             claim_idle_ms=2000,
             instance="worker",

@@ -35,12 +35,13 @@ from orion_recall.settings import Settings
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Change
 from tests.stand_ins.oxigraph import Oxigraph
+from tests.stand_ins.patient_profiles import patient_profiles
 
 pytestmark = pytest.mark.slow
 
 WORK = {"id": "m-work", "text": "I work at Fjord Labs in Bergen.", "speaker": "Ana"}
 CRANE = {"id": "m-crane", "text": "The harbour crane needs a new gearbox.", "speaker": "Bo", "entities": ["Ana"]}
-DEADLINE_MS = 2000
+DEADLINE_MS = 3000
 
 
 @pytest.fixture
@@ -56,6 +57,7 @@ def settings(service_engines: EmbeddedEngines, database: str, sparql_server: Oxi
         claim_idle_ms=500,
         reply_ttl_s=60,
         deadline_ms=DEADLINE_MS,
+        profiles_dir=patient_profiles(data_dir),
     )
     shutil.rmtree(data_dir, ignore_errors=True)
 

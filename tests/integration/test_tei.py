@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from orion_recall.errors import ModelError
 from orion_recall.models.onnx_encoder import OnnxEncoder, find_weights, prepared
 from orion_recall.models.tei import TeiEmbedder, TeiReranker, TeiServer
 from tests.stand_ins.model_servers import ModelServer, tei_server
+from tests.stand_ins.ports import free_port
 from tests.stand_ins.servers import Answer, answering
 
 pytestmark = pytest.mark.slow
@@ -154,9 +154,7 @@ async def test_without_the_right_key_the_error_names_the_setting_and_no_key() ->
 
 
 async def test_a_server_that_is_away_at_first_is_used_when_it_comes() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    port = free_port()
     async with embedding(ModelServer(f"http://127.0.0.1:{port}")) as embedder:
         await embedder.load()
         with pytest.raises(ModelError, match=r"cannot be reached for /info \(ConnectError\)"):

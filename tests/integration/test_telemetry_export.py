@@ -13,6 +13,7 @@ from serving import OneMemory, opened_with, quick_settings, serving
 
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
+from tests.stand_ins.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -66,9 +67,7 @@ async def test_a_collector_that_is_away_keeps_nobody_waiting(
     bus: Redis, bus_alone: EmbeddedEngines, tokens: TokenCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("orion_recall.serving.observe.observer._FLUSH_S", 0.5)
-    with collecting() as collector:
-        gone = collector.url
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", gone)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
     settings = quick_settings(bus_alone.redis_url)
     executor = Executor(bus, settings.prefix)

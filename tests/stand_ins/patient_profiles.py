@@ -10,13 +10,13 @@ from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.shipped import shipped_folder
 
-_SOURCE_MS = 60_000
+SOURCE_MS = 60_000
 
 
 @cache
 def patient(name: str) -> Profile:
     """The shipped profile with all the time that a source may be given; read once, which takes 50 ms."""
-    return loaded_profiles(None)[name].profile.model_copy(update={"source_timeout_ms": _SOURCE_MS})
+    return loaded_profiles(None)[name].profile.model_copy(update={"source_timeout_ms": SOURCE_MS})
 
 
 def patient_profiles(folder: Path) -> Path:
@@ -26,5 +26,5 @@ def patient_profiles(folder: Path) -> Path:
     for shipped in shipped_folder("profiles").glob("*.v1.yaml"):
         if not (made / shipped.name).exists():
             with whole_text(made / shipped.name) as text:
-                text.write(f"{shipped.read_text('utf-8')}source_timeout_ms: {_SOURCE_MS}\n")
+                text.write(f"{shipped.read_text('utf-8')}source_timeout_ms: {SOURCE_MS}\n")
     return made

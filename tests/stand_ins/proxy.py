@@ -14,6 +14,8 @@ import contextlib
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
+from tests.stand_ins.ports import free_port
+
 _PIECE = 65536
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
@@ -70,10 +72,14 @@ class Proxy:
         return len(self._tasks)
 
     async def listen(self) -> None:
-        """Take connections, after `refuse()` on the same port again."""
+        """Take connections, after `refuse()` on the same port again.
+
+        The port is none that the system gives by itself: while nobody listens there, a client that tries again and
+        again could be given it as its own end, and would be connected with itself.
+        """
+        self.port = self.port or free_port()
         tls = None if self._asked else self._tls
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, ssl=tls)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     def hang(self) -> None:
         """From now on accept and pass on nothing, over connections that are open, too."""

@@ -9,6 +9,7 @@ import os
 import sys
 
 from orion_recall.cli import main as program
+from tests.stand_ins import patient_program
 
 _WATCHED = frozenset(("socket.connect", "socket.getaddrinfo", "socket.sendto", "socket.gethostbyname"))
 
@@ -22,5 +23,6 @@ def main() -> None:
             place = arguments[-1] if event in ("socket.connect", "socket.sendto") else arguments[0]
             os.write(told, f"{event} {place!r}\n".encode())
 
+    patient_program.install()
     sys.addaudithook(hook)
     program.main()

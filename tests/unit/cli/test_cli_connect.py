@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from orion_recall.cli import addresses
 from orion_recall.cli.addresses import bus_of, dsn_of, dsn_without_secrets, find, find_started, record_of
 from orion_recall.cli.decisions import whole_id
-from orion_recall.cli.output import NotFound
+from orion_recall.cli.output import NotFound, note
 from orion_recall.engines.embedded import Addresses, write_addresses
 from orion_recall.engines.lock import FolderLock, held_by
 from orion_recall.errors import EngineError, SettingsError
@@ -88,14 +87,18 @@ def test_a_dsn_is_shown_without_its_secrets(dsn: str, shown: str) -> None:
     assert dsn_without_secrets(dsn) == shown
 
 
-def test_an_up_that_is_starting_is_waited_for_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_up_that_is_starting_is_waited_for_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ready_once_it_is_told(text: str) -> None:
+        note(text)
+        running(tmp_path)
+
+    monkeypatch.setattr(addresses, "note", ready_once_it_is_told)
     with FolderLock.acquire(tmp_path, "the data folder", ""):
         with pytest.raises(SettingsError, match=f"no bus yet: process {os.getpid()} is starting its engines"):
             bus_of(find(tmp_path))
-        ready = threading.Timer(0.3, running, [tmp_path])
-        ready.start()
         assert find_started(tmp_path).bus_url == "unix:///up.sock"
-        ready.join()
     assert capsys.readouterr().err.count("waiting for `orion-recall up`") == 1
 
 

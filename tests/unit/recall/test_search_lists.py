@@ -211,13 +211,13 @@ async def test_if_all_of_them_hang_the_deadline_holds_and_the_record_is_left_alo
     made = scene(tokens, *map(hung, INDEX), found=found)
     for _ in range(3):
         began = time.perf_counter()
-        assert (await ask(made, timeout_s=0.1)).outcome == "failed"
+        assert (await ask(made, timeout_s=0.5)).outcome == "failed"
         assert time.perf_counter() - began < HANG_S
     assert len(found.requests) == 3
     recalled = await ask(made, timeout_s=HANG_S)
     assert len(found.requests) == 3
     error = {report.source: report.error for report in recalled.reports}["lexical"] or ""
-    assert error.endswith("the fallback (record) failed: left alone after: no answer within 100 ms")
+    assert error.endswith("the fallback (record) failed: left alone after: no answer within 500 ms")
 
 
 TEXT = "who founded the maker of the harbour crane?"
@@ -248,7 +248,7 @@ class Titles:
 async def ask_of_up(tokens: TokenCounter, titles: Titles, known: Tombstones, **options: Any) -> Recalled:
     shelf = (CRANE_OF_UP, UMBRA, IDA, SHED_OF_UP)
     made = sources(tokens, [FakeSource("vector", FIRST)], *shelf, titles=titles, tombstones=known)
-    used = profile(ranking=LINKS, enable_query_expansion=False, source_timeout_ms=200)
+    used = profile(ranking=LINKS, enable_query_expansion=False)
     return await recall(query(TEXT, options=options), used, made, now=NOW)
 
 
@@ -425,7 +425,7 @@ async def test_a_second_search_that_fails_or_hangs_costs_its_hits_and_no_more(to
 
 async def test_what_tells_of_the_named_time_joins_the_candidates(tokens: TokenCounter):
     made = Narrow(FOUND_FIRST, lambda scope: (hit("old", -0.3),) if scope.told else None)
-    used = profile(time={"told_search_weight": 0.5}, source_timeout_ms=200)
+    used = profile(time={"told_search_weight": 0.5})
     told = OLD._replace(told=(ToldTime(MIDNIGHT - DAY, MIDNIGHT),))
     recalled = await recall(query(TEXT_OF_SEARCH), used, sources(tokens, [made], told, NEW), now=NOW)
     assert {item.memory.id for item in recalled.ranked} == {"old", "new"}

@@ -154,7 +154,8 @@ WRONG: dict[str, tuple[dict[str, Any], str, bool]] = {
 @pytest.mark.parametrize("name", WRONG)
 async def test_a_wrong_answer_is_an_error_that_says_what_to_do_and_repeats_nothing(name: str):
     answer, said, passes = WRONG[name]
-    async with answering(told(**answer)) as stand_in, client_of(stand_in, query_timeout_s=1) as client:
+    longest_s = 1.0 if name == "cut short" else 30.0  # a busy machine answers late, and that is another error
+    async with answering(told(**answer)) as stand_in, client_of(stand_in, query_timeout_s=longest_s) as client:
         with pytest.raises(SourceError, match=said) as failed:
             await client.select(QUERY)
         assert isinstance(failed.value, TransientSourceError) == passes
@@ -162,7 +163,7 @@ async def test_a_wrong_answer_is_an_error_that_says_what_to_do_and_repeats_nothi
         assert "secret_text" not in str(failed.value)
         assert "hunter2" not in str(failed.value)
         stand_in.answer = told()
-        assert len(await client.select(QUERY)) == 1
+        assert len(await _answer_at_last(client)) == 1
 
 
 @pytest.mark.parametrize("length", ["said", "unsaid"])
