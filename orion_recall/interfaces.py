@@ -36,12 +36,6 @@ class EntityFinder(Protocol):
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
 
 
-class EntityLikeness(Protocol):
-    """Finds entities with names similar in meaning to a text: (label, cosine), best first."""
-
-    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
-
-
 class TitleFinder(Protocol):
     """Finds the memories of a scope by their titles (see `text.names`).
 

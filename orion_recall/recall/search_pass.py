@@ -396,8 +396,8 @@ async def keep_answering(pool: Pool) -> None:
 
 async def find_evidence(pool: Pool) -> None:
     """How often the graph has the memories' statements."""
-    if (graph := pool.sources.evidence) is not None:
-        stated = graph.weights(pool.scope.tenant, [candidate.key for candidate, _ in pool.kept])
+    if (weights_of := pool.sources.evidence) is not None:
+        stated = weights_of(pool.scope.tenant, [candidate.key for candidate, _ in pool.kept])
         pool.evidence = await or_else(stated, NO_VALUES, pool.source_left_s)
 
 

@@ -12,18 +12,17 @@ from orion_recall.models.embedder import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.sections import Render
 from orion_recall.recall.bundle.lines import Selection
-from orion_recall.recall.candidates.fetch import FindsPassages
-from orion_recall.recall.candidates.fuse import ComparesTexts
 from orion_recall.recall.cascade import CascadeRun
 from orion_recall.recall.confidence.answer import NO_CONFIDENCE, UNSURE_NOTE, AnswerConfidence
 from orion_recall.recall.pass_result import ModelReport, PassResult
-from orion_recall.recall.ranking.score import Closeness, FindsEvidence
 from orion_recall.recall.search.all_sources import FallbackSource
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import source_names
+from orion_recall.sources.graph import StatementWeights
 from orion_recall.sources.record import RecordFacts
 from orion_recall.sources.several_stores import Breaker
+from orion_recall.sources.vector_lexical import Closeness, FindPassages, TextVectors
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import JsonValue, Outcome, Scope, SourceName, SourceReport
 
@@ -52,13 +51,13 @@ class Sources:
     rerank_breaker: Breaker = field(default_factory=Breaker)
     late_interaction: Closeness | None = None
     late_breaker: Breaker = field(default_factory=Breaker)
-    passages: FindsPassages | None = None
-    texts: ComparesTexts | None = None
+    passages: FindPassages | None = None
+    texts: TextVectors | None = None
     record_facts: RecordFacts | None = None
     has_external: bool = True
     tombstones: Tombstones = field(default_factory=Tombstones)
     redaction: Redaction = NO_REDACTION
-    evidence: FindsEvidence | None = None
+    evidence: StatementWeights | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,12 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Protocol
 
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import MemoryReader
 from orion_recall.recall.search.all_sources import or_else
 from orion_recall.scoring.candidates import Candidate
+from orion_recall.sources.vector_lexical import FindPassages
 from orion_recall.tasks import in_time
 from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import MemoryView, Question
@@ -64,17 +64,11 @@ def _warn_once(source: str, error: str) -> None:
     log.warning(told, source, error)
 
 
-class FindsPassages(Protocol):
-    """Finds the passages nearest to a question: see `sources.vector_lexical.NearestPassages`."""
-
-    async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]: ...
-
-
 async def nearest_passages(
     question: Question,
     tenant: str,
     keys: Sequence[int],
-    found_by: FindsPassages | None,
+    found_by: FindPassages | None,
     *,
     timeout_s: float,
     is_away: bool,
@@ -83,7 +77,7 @@ async def nearest_passages(
     ones. `is_away`: the index has just not answered, and is not asked again."""
     if found_by is None or is_away or not keys:
         return FIRST_PASSAGES
-    return await or_else(found_by.numbers(question, tenant, keys), FIRST_PASSAGES, timeout_s)
+    return await or_else(found_by(question, tenant, keys), FIRST_PASSAGES, timeout_s)
 
 
 def with_passages(memories: Mapping[int, MemoryView], numbers: Mapping[int, int]) -> Mapping[int, MemoryView]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, read_of
 from orion_recall.recall.search.all_sources import or_else
 from orion_recall.scoring.candidates import Candidate, recency
 from orion_recall.scoring.intervals import told_ranges
-from orion_recall.sources.vector_lexical import Nearness
+from orion_recall.sources.vector_lexical import TextVectors
 from orion_recall.values import Hit, MemoryView, Question, SourceName, SourceReport, ToldTime
 
 Kept = Sequence[tuple[Candidate, MemoryView]]
@@ -312,14 +312,6 @@ _READ_CHARS = 1_000
 _COMPARING_S = 0.1
 
 
-class ComparesTexts(Protocol):
-    """Compares texts with a question: see `sources.vector_lexical.TextVectors`."""
-
-    async def embed(self, texts: Sequence[str]) -> None: ...
-
-    async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]: ...
-
-
 def limited(
     pool: Sequence[Candidate], limit: int, memories: Mapping[int, MemoryView], *, is_away: bool
 ) -> Sequence[Candidate]:
@@ -331,7 +323,7 @@ def limited(
 
 
 async def compared(
-    unindexed: Kept, question: Question, by: ComparesTexts | None, *, wants_late: bool, timeout_s: float
+    unindexed: Kept, question: Question, by: TextVectors | None, *, wants_late: bool, timeout_s: float
 ) -> tuple[Mapping[int, float], Mapping[int, float]]:
     """Cosines and late interaction, by key, of the first unindexed candidates, as far as time allows. One of a
     dense search keeps its cosine. Raises nothing."""

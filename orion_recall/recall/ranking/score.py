@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ from orion_recall.scoring.candidates import (
 )
 from orion_recall.scoring.parts import part_columns
 from orion_recall.sources.several_stores import Breaker
+from orion_recall.sources.vector_lexical import Closeness
 from orion_recall.text.inert import instructs_reader
 from orion_recall.text.normal import is_question
 from orion_recall.text.passages import FIRST_PASSAGES
@@ -136,12 +137,6 @@ def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
     return round(total / weight, 6) if weight > 0 else 0.0
 
 
-class FindsEvidence(Protocol):
-    """Finds the weights of memories' statements: see `sources.graph.GraphEvidence`."""
-
-    async def weights(self, tenant: str, keys: Sequence[int]) -> Mapping[int, float]: ...
-
-
 SUBSTANCE, TURN = "substance", "turn"
 WEIGHTS: Final = {SUBSTANCE: 2.0, TURN: 1.0}
 _WHOLE_LENGTH: Final = 160
@@ -234,16 +229,6 @@ _NO_INDEX, _AWAY = "there is no index", "the index is away"
 _NO_RERANKER = "the profile wants reranking and no reranker is configured: set ORION_RERANKER"
 
 
-class Closeness(Protocol):
-    """Compares a question with memories: see `sources.vector_lexical.LateInteraction`."""
-
-    async def why_off(self) -> str | None: ...
-
-    async def closeness(
-        self, text: str, keys: Sequence[int], passages: Mapping[int, int]
-    ) -> Mapping[int, float]: ...
-
-
 async def _asked(
     call: Callable[[], Awaitable[T]], breaker: Breaker, *, timeout_s: float, is_short: bool
 ) -> tuple[T | None, ModelReport]:
@@ -293,11 +278,9 @@ async def late_interaction(
         return {}, ModelReport(status="failed", error=_AWAY)
     if not keys:
         return {}, ModelReport(status="empty")
-
-    async def compared() -> str | Mapping[int, float]:
-        return await compared_by.why_off() or await compared_by.closeness(text, keys, passages)
-
-    found, report = await _asked(compared, breaker, timeout_s=timeout_s, is_short=is_short)
+    found, report = await _asked(
+        lambda: compared_by(text, keys, passages), breaker, timeout_s=timeout_s, is_short=is_short
+    )
     if found is None or isinstance(found, str):  # why it is off
         return {}, report if found is None else replace(report, status="off", error=found)
     return found, replace(report, status="ok" if found else "empty", count=len(found))

@@ -21,7 +21,6 @@ from orion_recall.recall.ranking.score import combine, in_recap, late_interactio
 from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate, recency
 from orion_recall.sources.several_stores import Breaker
-from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Interval, MemoryView, QuestionTime
 from tests.samples.recall_fakes import NOW, FakeSource, hit, key, profile, query, scored, sources, view
 
@@ -62,12 +61,7 @@ class Broken:
     def __init__(self, error: Exception) -> None:
         self.error, self.calls = error, 0
 
-    async def why_off(self) -> str | None:
-        return None
-
-    async def closeness(
-        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
-    ) -> Mapping[int, float]:
+    async def __call__(self, text: str, keys: Sequence[int], passages: Mapping[int, int]) -> Mapping[int, float]:
         self.calls += 1
         raise self.error
 
