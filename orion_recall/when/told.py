@@ -12,9 +12,8 @@ from orion_recall.values import TimeMention
 from orion_recall.when import vocabulary as vocab
 from orion_recall.when.calendar import DAY, WEEK, Span, day_of, whole_days
 from orion_recall.when.clock import Clock, clock_after, clock_before
-from orion_recall.when.dates import ORDINAL_DAY, nearest, numbered_days
 from orion_recall.when.direction import Direction, direction
-from orion_recall.when.phrases import period
+from orion_recall.when.phrases import ORDINAL_DAY, nearest, numbered_days, period
 from orion_recall.when.reading import Period, Reading, reading
 from orion_recall.when.vocabulary import MODIFIERS, PARTS, RANGING, WEEKDAYS
 

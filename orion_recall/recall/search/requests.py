@@ -11,7 +11,7 @@ from orion_recall.profile.model import CANDIDATES, Profile
 from orion_recall.recall.bundle.lines import Shown
 from orion_recall.recall.bundle.select import Caps
 from orion_recall.recall.bundle.snippet import asks_for_time
-from orion_recall.setting_values import LaneUse
+from orion_recall.settings import LaneUse
 from orion_recall.source_specs import source_names
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import Question, Scope, SearchRequest, SourceName

@@ -20,7 +20,7 @@ from orion_recall.recall.search.all_sources import FallbackSource, requests_of_s
 from orion_recall.recall.search.requests import narrowed, scope_of
 from orion_recall.recall.types import Recalled, Sources
 from orion_recall.recall.understand.people import SaidBy
-from orion_recall.setting_values import LaneUse
+from orion_recall.settings import LaneUse
 from orion_recall.source_specs import source_names
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.names import title_names
