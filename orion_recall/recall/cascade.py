@@ -22,13 +22,14 @@ from typing import Literal
 from orion_recall.contracts.recall import CascadeStepV1, NotAsked, RecallOptionsV1
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import Cascade, Layer
+from orion_recall.recall.candidates.fuse import Decay, decay_of
 from orion_recall.recall.confidence.answer import Confidence, confidences
 from orion_recall.recall.pass_result import Drop, Dropped, PassResult, StageTimes
 from orion_recall.recall.ranking.score import combine, in_order, said_once
 from orion_recall.recall.search.all_sources import SILENT, or_else
 from orion_recall.recall.successors import successors_first
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import ScoredCandidate, recency
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import source_names
 from orion_recall.sources.record import MemoryUse, RecordFacts
 from orion_recall.values import Hit, LayerName, Scope, SourceName, SourceReport
@@ -122,12 +123,6 @@ def _both(asked: tuple[str, ...], searched: tuple[str, ...]) -> tuple[str, ...] 
     return tuple(name for name in asked if name in searched) or None
 
 
-def profile_of_layer(layer: Layer, by: Profile, most: int) -> Profile:
-    """The profile by which a layer is searched: the query's, with the layer's sources on."""
-    sources = layer.sources or by.sources_on
-    return by.searching(sources, most).model_copy(update={"rank_pool": max(by.rank_pool, most)})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerResult:
     """The result of one layer: its items, best first, and the confidence of each, by key."""
@@ -199,7 +194,8 @@ async def run_cascade(
         scope = scope_of_layer(layer, limits)
         if isinstance(scope, str):
             return _not_asked(name, depth, scope), None
-        by = profile_of_layer(layer, profile, limits.most)
+        by = profile.searching(layer.sources or profile.sources_on, limits.most)
+        by = by.model_copy(update={"rank_pool": max(profile.rank_pool, limits.most)})
         times = StageTimes() if depth else stages
         result = await run_pass(by, scope, timeout_s=until - began, stages=times)
         ms = round((time.perf_counter() - began) * 1000, 3)
@@ -305,12 +301,13 @@ def merged(
     best: dict[int, tuple[tuple[bool, bool, float], ScoredCandidate, LayerName]] = {}
     are_several = sum(bool(member.items) for member in members.values()) > 1
     weights, now = limits.cascade.merge.weights, understood.question.now
+    decay = decay_of(profile, now)
     for name, member in members.items():
         by_kind, is_compared = bool(member.layer.kinds), member.is_compared
         for in_layer in member.items:
             key = in_layer.candidate.key
             item = pooled.get(key, in_layer)
-            made = _composite(item, member, weights, profile, now) if are_several else item
+            made = _composite(item, member, weights, decay) if are_several else item
             claim = (by_kind, is_compared, made.score)
             if key not in best or claim > best[key][0]:
                 best[key] = (claim, made, name)
@@ -344,14 +341,13 @@ def pool_of(members: Iterable[LayerResult]) -> PassResult:
 
 
 def _composite(
-    item: ScoredCandidate, member: LayerResult, weights: Mapping[str, float], profile: Profile, now: float
+    item: ScoredCandidate, member: LayerResult, weights: Mapping[str, float], decay: Decay
 ) -> ScoredCandidate:
-    half_life, floor = profile.half_life_hours, profile.recency_floor
     parts = {
         "score": item.score,
         "confidence": member.confidences[item.candidate.key].overall,
         "layer": member.layer.weight,
-        "recency": recency(item.memory.ts, now, half_life_hours=half_life, minimum=floor),
+        "recency": decay(item.memory),
     }
     parts = {name: value for name, value in parts.items() if weights[name] > 0}
     return replace(item, score=combine(parts, weights), parts=parts, weights=weights)

@@ -167,12 +167,9 @@ def stages_of(pool: Pool) -> list[Stage]:
     favours_newest = profile.fusion.method == "bm25_decay"
     stages: tuple[tuple[Stage, bool], ...] = (
         (list_period, is_recap),
-        (search, pool.given is None),
-        (take_given, pool.given is not None),
+        (search, True),
         (fuse_hits, True),
-        (favour_newest, favours_newest),
-        (add_listed, is_recap),
-        (read_listed if is_recap else read_and_compare, True),
+        (read, True),
         (keep_visible, True),
         (compare_unindexed, True),
         (weigh_by_age, favours_newest),
@@ -220,39 +217,35 @@ async def list_period(pool: Pool) -> None:
 
 
 async def search(pool: Pool) -> None:
-    """Every source at once, and the further lists of times and of others' words."""
+    """Every source at once, and the further lists of times and of others' words; or the hits of other passes."""
     said, sources, timeout_s = pool.understood.said_by, pool.sources, pool.limits.source_s
-    kinds = () if pool.query.options is None else pool.query.options.kinds
-    searching = search_all(
-        sources.by_name,
-        requests_of_speaker(pool.requests, said),
-        sources.breakers,
-        timeout_s=timeout_s,
-        retries=pool.profile.source_retries,
-        fallback=sources.fallback,
-        by_kind=1 < len(kinds) <= MOST_KINDS,
-    )
-    request = next(iter(pool.requests.values()), None)  # sources are asked for the same
-    further = [] if request is None else reports_of_others(request, said)
-    if request is not None and not pool.is_recap:  # a period is listed as a whole
-        further = [*time_requests(pool.question, request, pool.profile.time), *further]
-    pool.reports, pool.within = await with_further(
-        searching, further, sources.by_name, pool.requests, timeout_s=timeout_s
-    )
-    pool.is_away = index_is_away(pool.reports)
-    pool.times.done("search")
-
-
-async def take_given(pool: Pool) -> None:
-    """The hits of other passes."""
-    assert pool.given is not None
-    pool.reports, pool.within = pool.given.reports, pool.given.within
+    if (given := pool.given) is not None:
+        pool.reports, pool.within = given.reports, given.within
+    else:
+        kinds = () if pool.query.options is None else pool.query.options.kinds
+        searching = search_all(
+            sources.by_name,
+            requests_of_speaker(pool.requests, said),
+            sources.breakers,
+            timeout_s=timeout_s,
+            retries=pool.profile.source_retries,
+            fallback=sources.fallback,
+            by_kind=1 < len(kinds) <= MOST_KINDS,
+        )
+        request = next(iter(pool.requests.values()), None)  # sources are asked for the same
+        further = [] if request is None else reports_of_others(request, said)
+        if request is not None and not pool.is_recap:  # a period is listed as a whole
+            further = [*time_requests(pool.question, request, pool.profile.time), *further]
+        pool.reports, pool.within = await with_further(
+            searching, further, sources.by_name, pool.requests, timeout_s=timeout_s
+        )
     pool.is_away = index_is_away(pool.reports)
     pool.times.done("search")
 
 
 async def fuse_hits(pool: Pool) -> None:
-    """One candidate a memory, best first."""
+    """One candidate a memory, best first: as many as are ranked, by fused score, and by age where the newest are
+    favoured; and the memories of the period that no source has found."""
     favours_newest = pool.profile.fusion.method == "bm25_decay"  # the ages of candidates are not known yet
     pool.candidates = fuse(
         pool.reports,
@@ -261,43 +254,27 @@ async def fuse_hits(pool: Pool) -> None:
         with_text=WITH_TEXT if pool.sources.has_external or asks_others(pool.reports) else 0,
         within=pool.within,
     )
+    if favours_newest:
+        decay, readers, left_s = decay_of(pool.profile, pool.question.now), pool.sources.readers, pool.left_s
+        pool.candidates = await newest_favoured(
+            pool.candidates, decay, pool.most, readers, left_s, is_away=pool.is_away
+        )
+    if pool.is_recap:
+        pool.candidates = with_listed(pool.candidates, pool.listed)
     pool.times.done("fuse")
 
 
-async def favour_newest(pool: Pool) -> None:
-    """As many as are ranked, by fused score and age."""
-    decay, readers, left_s = decay_of(pool.profile, pool.question.now), pool.sources.readers, pool.left_s
-    pool.candidates = await newest_favoured(
-        pool.candidates, decay, pool.most, readers, left_s, is_away=pool.is_away
-    )
-    pool.times.done("fuse")
-
-
-async def add_listed(pool: Pool) -> None:
-    """The memories of the period that no source has found."""
-    pool.candidates = with_listed(pool.candidates, pool.listed)
-    pool.times.done("fuse")
-
-
-async def read_listed(pool: Pool) -> None:
-    """The candidates' memories; a recap compares no words."""
-    _take_memories(pool, await _fetched(pool))
-
-
-async def read_and_compare(pool: Pool) -> None:
-    """The candidates' memories and, at the same time, late interaction with the passages that fit best."""
-    (passages, pool.closeness, pool.late), memories = await both(_compared_words(pool), _fetched(pool))
-    _take_memories(pool, with_passages(memories, passages))
-
-
-async def _fetched(pool: Pool) -> Memories:
+async def read(pool: Pool) -> None:
+    """The candidates' memories and, at the same time, late interaction with the passages that fit best; a recap
+    compares no words."""
     keys = keys_to_fetch(pool.candidates, is_away=pool.is_away)
-    return await fetch(keys, pool.sources.readers, timeout_s=pool.left_s)
-
-
-def _take_memories(pool: Pool, memories: Memories) -> None:
-    pool.memories = memories
-    pool.candidates = limited(pool.candidates, pool.most, memories, is_away=pool.is_away)
+    reading = fetch(keys, pool.sources.readers, timeout_s=pool.left_s)
+    if pool.is_recap:
+        pool.memories = await reading
+    else:
+        (passages, pool.closeness, pool.late), memories = await both(_compared_words(pool), reading)
+        pool.memories = with_passages(memories, passages)
+    pool.candidates = limited(pool.candidates, pool.most, pool.memories, is_away=pool.is_away)
     pool.times.done("fetch")
 
 

@@ -84,14 +84,11 @@ def _note(what: str, error: BaseException) -> None:
 
     Any other CancelledError is one that the code of others raised, which nobody waits for.
     """
-    if isinstance(error, KeyboardInterrupt) or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling() > 0:
         raise error
     report(what, error)
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _best(found: Iterable[object], limit: int) -> Sequence[Hit]:

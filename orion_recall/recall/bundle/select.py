@@ -191,13 +191,10 @@ def select_recap(
     best = select(ranked, terms, caps, tokens, shown)
     if not best.items or not _has_all_but_chatter(best, ranked):
         return best
-    by_time = select(sorted(ranked, key=_by_time), terms, caps, tokens, shown)
+    in_time = sorted(ranked, key=lambda item: (item.memory.chatter, item.memory.ts or 0.0, item.memory.id))
+    by_time = select(in_time, terms, caps, tokens, shown)
     return by_time if _has_all_but_chatter(by_time, ranked) else best
 
 
 def _has_all_but_chatter(selection: Selection, ranked: Sequence[ScoredCandidate]) -> bool:
     return not any(item.candidate.key in selection.left_out and not item.memory.chatter for item in ranked)
-
-
-def _by_time(item: ScoredCandidate) -> tuple[bool, float, str]:
-    return item.memory.chatter, item.memory.ts or 0.0, item.memory.id

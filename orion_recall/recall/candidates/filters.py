@@ -96,7 +96,8 @@ def visible(
             dropped.note("missing", key)
         elif not (is_whole_tenant or in_scope(memory, scope)) or (
             key in memories
-            and not (BUILT_IN_NAMES.issuperset(candidate.ranks) or _is_of(scope.tenant, memory, key))
+            # Our own sources search among the tenant's memories; one of another package may give any key.
+            and not (BUILT_IN_NAMES.issuperset(candidate.ranks) or memory_key(scope.tenant, memory.id) == key)
         ):
             dropped.note("filtered", key)
         elif excluded and memory.id in excluded:
@@ -108,12 +109,6 @@ def visible(
         else:
             kept.append((candidate, memory))
     return kept
-
-
-def _is_of(tenant: str, memory: MemoryView, key: int) -> bool:
-    """Whether a memory of our own copies is the tenant's. Our own sources search among the tenant's memories; one
-    of another package may give any key, and the readers give what has it."""
-    return memory_key(tenant, memory.id) == key
 
 
 def _is_own_turn(memory: MemoryView, question: Question) -> bool:

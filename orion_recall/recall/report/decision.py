@@ -35,7 +35,7 @@ from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate, rounded_parts
 from orion_recall.text.normal import number_of
 from orion_recall.values import MemoryView, Outcome, SourceReport, SuccessionLink
-from orion_recall.when.times import session_words
+from orion_recall.when.times import ordinal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +323,7 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
             for interval in time.intervals
         ],
         "asks_when": time.asks_when,
-        "session": None if time.session is None else session_words(time.session),
+        "session": None if time.session is None else ordinal(time.session),
         "of": time.of if time.intervals else None,
         "widened": time.widened,
     }
