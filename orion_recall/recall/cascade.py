@@ -24,10 +24,10 @@ from orion_recall.profile import Profile
 from orion_recall.profile.sections import Cascade, Layer
 from orion_recall.recall.candidates.fuse import Decay, decay_of
 from orion_recall.recall.confidence.answer import Confidence, confidences
-from orion_recall.recall.pass_result import Drop, Dropped, PassResult, StageTimes
 from orion_recall.recall.ranking.score import combine, in_order, said_once
 from orion_recall.recall.search.all_sources import SILENT, or_else
 from orion_recall.recall.successors import successors_first
+from orion_recall.recall.types import Drop, Dropped, PassResult, StageTimes
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import source_names

@@ -1,4 +1,4 @@
-"""The candidates' memories, read at once, and the passage of a long memory that fits the question best."""
+"""The candidates' memories, read at once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from functools import lru_cache
 
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import MemoryReader
-from orion_recall.recall.search.all_sources import or_else
 from orion_recall.scoring.candidates import Candidate
-from orion_recall.sources.vector_lexical import FindPassages
 from orion_recall.tasks import in_time
-from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import MemoryView, Question
+from orion_recall.values import MemoryView
 
 log = logging.getLogger("orion_recall.recall")
 
@@ -62,22 +59,6 @@ def _warn_once(source: str, error: str) -> None:
     """Once for each source and error: a store with many such rows is in every recall."""
     told = "a hit of %s cannot be read (%s) and is left out; check its rows or its mapping (logged once)"
     log.warning(told, source, error)
-
-
-async def nearest_passages(
-    question: Question,
-    tenant: str,
-    keys: Sequence[int],
-    found_by: FindPassages | None,
-    *,
-    timeout_s: float,
-    is_away: bool,
-) -> Mapping[int, int]:
-    """The numbers of the best passages, by key, where those are not the first. An error or delay leaves the first
-    ones. `is_away`: the index has just not answered, and is not asked again."""
-    if found_by is None or is_away or not keys:
-        return FIRST_PASSAGES
-    return await or_else(found_by(question, tenant, keys), FIRST_PASSAGES, timeout_s)
 
 
 def with_passages(memories: Mapping[int, MemoryView], numbers: Mapping[int, int]) -> Mapping[int, MemoryView]:

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.interfaces import in_scope
 from orion_recall.memory.replicas.tombstones import Tombstones
-from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import read_of
-from orion_recall.recall.pass_result import Dropped, Pairs
-from orion_recall.recall.search.period import in_period, is_of_period
+from orion_recall.recall.search.period import in_period
+from orion_recall.recall.types import Dropped, Memories, Pairs, Pool
 from orion_recall.recall.understand.people import SaidBy
-from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
 from orion_recall.source_specs import BUILT_IN_NAMES
@@ -77,6 +75,13 @@ def without_deleted(
     return kept
 
 
+def visible_of(pool: Pool, candidates: Sequence[Candidate], memories: Memories) -> Pairs:
+    """The candidates that the query may see, with their memories."""
+    live = without_deleted(candidates, pool.sources.tombstones, pool.applied_position, pool.dropped)
+    excluded = Exclusions.of(pool.query, pool.question.now)
+    return visible(live, memories, pool.scope, pool.question, excluded, pool.dropped)
+
+
 def visible(
     pool: Sequence[Candidate],
     memories: Mapping[int, MemoryView],
@@ -120,13 +125,14 @@ def _is_own_turn(memory: MemoryView, question: Question) -> bool:
     )
 
 
-def answering(kept: Pairs, understood: Understanding, profile: Profile, dropped: Dropped) -> Pairs:
-    """The candidates that can answer the question: of whose words, of what time and of what period it asks."""
-    if (said := understood.said_by) is not None and said.is_strict:
+async def keep_answering(pool: Pool) -> None:
+    """The candidates that can answer: of whose words, of what time and of what period the question is."""
+    kept, dropped = pool.kept, pool.dropped
+    if (said := pool.understood.said_by) is not None and said.is_strict:
         kept = _said(kept, said, dropped)
-    if profile.time.filter:
-        kept = _in_asked_time(kept, understood.question, dropped)
-    return in_period(kept, understood, dropped) if is_of_period(understood) else kept
+    if pool.profile.time.filter:
+        kept = _in_asked_time(kept, pool.question, dropped)
+    pool.kept = in_period(kept, pool.understood, dropped) if pool.is_recap else kept
 
 
 def _said(kept: Pairs, said: SaidBy, dropped: Dropped) -> Pairs:

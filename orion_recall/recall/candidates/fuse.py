@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,13 +29,10 @@ from orion_recall.memory.extraction.light import find_times
 from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, read_of
 from orion_recall.recall.search.all_sources import or_else
+from orion_recall.recall.types import Fusing, Method, Pairs, Pool
 from orion_recall.scoring.candidates import Candidate, recency
 from orion_recall.scoring.intervals import told_ranges
-from orion_recall.sources.vector_lexical import TextVectors
 from orion_recall.values import Hit, MemoryView, Question, SourceName, SourceReport, ToldTime
-
-Kept = Sequence[tuple[Candidate, MemoryView]]
-Method = Literal["rrf", "min_max", "bm25_decay"]
 
 _KEY, _KEY_AND_SCORE = itemgetter(0), itemgetter(0, 1)  # of a hit: quicker than names, and there are hundreds
 _SECOND = itemgetter(1)
@@ -44,17 +41,6 @@ WITH_TEXT = 16
 them."""
 WITHIN = 16
 """So many first hits of each further list are candidates: nothing of a named time need be among the best of all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fusing:
-    """The parameters of fusion. Further lists have the weight `within_weight`, flat ones `told_weight`."""
-
-    method: Method
-    weights: Mapping[SourceName, float]
-    k: int = 60
-    within_weight: float = 0.0
-    told_weight: float = 0.0
 
 
 class _List(NamedTuple):
@@ -140,7 +126,7 @@ def rrf_score(candidate: Candidate, by: Fusing) -> float:
 
 
 def fused_with_unindexed(
-    kept: Kept,
+    kept: Pairs,
     keys: Set[int],
     cosines: Mapping[int, float],
     reports: Sequence[SourceReport],
@@ -322,11 +308,29 @@ def limited(
     return [*pool[:limit], *beyond]
 
 
-async def compared(
-    unindexed: Kept, question: Question, by: TextVectors | None, *, wants_late: bool, timeout_s: float
+async def compare_unindexed(pool: Pool) -> None:
+    """Cosines, late interaction and fused scores of memories that the index, which answered, does not hold."""
+    unindexed = [] if pool.is_away else [one for one in pool.kept if one[0].key not in pool.memories]
+    if not unindexed:
+        return
+    pool.unindexed = frozenset([candidate.key for candidate, _ in unindexed])
+    # Without late interaction of indexed memories there is nothing to compare its scores with.
+    late = pool.late
+    wants_late = late is not None and late.status in ("ok", "empty")
+    cosines, near = await _compared(pool, unindexed, wants_late=wants_late)
+    pool.kept = fused_with_unindexed(pool.kept, pool.unindexed, cosines, pool.reports, pool.within, pool.fusing)
+    if late is not None and near:
+        pool.closeness = {**pool.closeness, **near}
+        pool.late = replace(late, status="ok", count=len(pool.closeness))
+    pool.times.done("compare")
+
+
+async def _compared(
+    pool: Pool, unindexed: Pairs, *, wants_late: bool
 ) -> tuple[Mapping[int, float], Mapping[int, float]]:
     """Cosines and late interaction, by key, of the first unindexed candidates, as far as time allows. One of a
     dense search keeps its cosine. Raises nothing."""
+    by, question, timeout_s = pool.sources.texts, pool.question, pool.source_left_s
     lacking = [one for one in unindexed if wants_late or "vector" not in one[0].scores]
     if by is None or not lacking or timeout_s <= 0:
         return {}, {}
@@ -345,7 +349,7 @@ async def compared(
 
 
 def with_told_times(
-    kept: Kept, memories: Mapping[int, MemoryView], question: Question
+    kept: Pairs, memories: Mapping[int, MemoryView], question: Question
 ) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
     """The candidates, unindexed ones (not in `memories`) with the times that they tell; the keys of unread ones."""
     if not told_ranges(question.time, question.now):

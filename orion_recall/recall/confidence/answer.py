@@ -26,9 +26,8 @@ from orion_recall.profile import Profile
 from orion_recall.profile.sections import NoAnswer
 from orion_recall.recall.bundle.lines import DropReason, Selection
 from orion_recall.recall.candidates.fuse import decay_of
-from orion_recall.recall.pass_result import PassResult
 from orion_recall.recall.search.all_sources import SILENT
-from orion_recall.recall.search.period import is_of_period
+from orion_recall.recall.types import PassResult
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Column, ScoredCandidate
 from orion_recall.sources.record import MemoryUse
@@ -222,7 +221,7 @@ def answer_of(
     answers with whatever is of its time. `room_tokens` are left of the budget after the note. Of an external
     store's hits (`has_external`) hardly any signal is known.
     """
-    if is_of_period(understood):
+    if understood.is_recap:
         return Answer(selection=selection, confidence=confidence)
     if not has_external:
         signals = answer_signals(understood, result)

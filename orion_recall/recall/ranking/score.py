@@ -23,8 +23,7 @@ from orion_recall.models.embedder import Reranker
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import section_values
 from orion_recall.recall.bundle.lines import body
-from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult
-from orion_recall.recall.successors import without_superseded
+from orion_recall.recall.types import Dropped, ModelReport, PassResult
 from orion_recall.scoring.candidates import (
     READ_CHARS,
     Candidate,
@@ -39,7 +38,7 @@ from orion_recall.sources.vector_lexical import Closeness
 from orion_recall.text.inert import instructs_reader
 from orion_recall.text.normal import is_question
 from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import MemoryView, Question, ReaderInstructions, SourceStatus
+from orion_recall.values import MemoryView, ReaderInstructions, SourceStatus
 
 # Scores that are at least this share of the best one are about equal; so many of them tell nothing apart.
 _ALIKE, _MANY = 0.7, 16
@@ -210,18 +209,6 @@ def with_instructing(result: PassResult, use: ReaderInstructions) -> PassResult:
             result.dropped.note("instructs_reader", key)
         down = []
     return replace(result, ranked=(*others, *down))
-
-
-def reduced(
-    scored: Sequence[ScoredCandidate], question: Question, profile: Profile, *, least: float, dropped: Dropped
-) -> list[ScoredCandidate]:
-    """The candidates, best first, that score `least` or more, each said once; without those that have a successor
-    where the profile omits them. `dropped` notes each reason."""
-    kept = [item for item in scored if item.score >= least]
-    for item in scored:
-        if item.score < least:
-            dropped.note("below_min_score", item.candidate.key)
-    return said_once(without_superseded(kept, question, profile.superseded, dropped), dropped)
 
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, cast
 from orion_recall.contracts import RecallDecisionV1, RecallOptionsV1, RecallQueryV1, read_message
 from orion_recall.errors import InvalidMessage, MessageError
 from orion_recall.profile.model import CANDIDATES, Profile
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.understand.question import zone_name
 from orion_recall.settings import Settings
 from orion_recall.text.redaction import NO_REDACTION, Redaction

@@ -28,9 +28,9 @@ from orion_recall.profile import Profile
 from orion_recall.recall.bundle.lines import DropReason
 from orion_recall.recall.cascade import CascadeRun
 from orion_recall.recall.confidence.answer import Confidence
-from orion_recall.recall.pass_result import ModelReport, PassResult
+from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.report.asked import QUERY_CHARS, KeptText, asked, scope_name
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.types import ModelReport, PassResult
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate, rounded_parts
 from orion_recall.text.normal import number_of

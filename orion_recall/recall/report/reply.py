@@ -29,6 +29,7 @@ from orion_recall.contracts.recall import (
 from orion_recall.errors import ErrorKind
 from orion_recall.recall.bundle.lines import SelectedItem, source_ref
 from orion_recall.recall.candidates.fuse import rrf_score
+from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.report.decision import (
     backend_counts,
     candidates_of,
@@ -38,7 +39,6 @@ from orion_recall.recall.report.decision import (
     left_out,
     understood,
 )
-from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import rounded_parts
 from orion_recall.values import SourceReport
 

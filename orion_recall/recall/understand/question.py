@@ -65,6 +65,11 @@ class Understanding:
     zone: str = "UTC"
 
     @property
+    def is_recap(self) -> bool:
+        """Whether the question is answered by everything of its period."""
+        return self.shape == "recap"
+
+    @property
     def is_said_by(self) -> bool:
         """Whether nothing but what one person said answers the question."""
         return self.said_by is not None and self.said_by.is_strict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.recall.candidates.filters import Exclusions, visible
-from orion_recall.recall.pass_result import Dropped
+from orion_recall.recall.types import Dropped
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Question, Scope, SourceName

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.lines import FLAG
-from orion_recall.recall.pass_result import ModelReport
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.ranking.score import combine, in_recap, late_interaction, rerank, score_candidates
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.types import ModelReport
 from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate, recency
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.values import Interval, MemoryView, QuestionTime

@@ -15,11 +15,10 @@ from orion_recall.contracts.recall import CascadeV1
 from orion_recall.errors import InvalidMessage, RefusedMessage, SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report.asked import KeptText
 from orion_recall.recall.report.decision import RequestFacts, candidates_of, candidates_to_keep, decision
 from orion_recall.recall.report.reply import error_reply, reply, reply_json
-from orion_recall.recall.types import Recalled
 from orion_recall.settings import Settings
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import MemoryView, Question
