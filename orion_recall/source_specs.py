@@ -188,6 +188,7 @@ def _package(point: EntryPoint) -> str:
 
 @cache
 def _loaded(group: Group) -> tuple[tuple[Loaded, ...], tuple[Refused, ...]]:
+    """What the entry points of a group lead to, by name, and those that cannot be loaded."""
     loaded: list[Loaded] = []
     refused: list[Refused] = []
     for point in _found()[group]:
@@ -208,11 +209,6 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if is_shown else type(error).__name__
 
 
-def loaded(group: Group) -> tuple[Loaded, ...]:
-    """What the entry points of a group lead to, by name; those that cannot be loaded are left out."""
-    return _loaded(group)[0]
-
-
 class Checked(NamedTuple):
     """The entry points of a group that can be used, and the others with their reasons."""
 
@@ -225,10 +221,11 @@ def checked(group: Group, problem: Callable[[Loaded], str | None], taken: Sequen
 
     Where several packages have one name, none of them is used: which one would be left to chance.
     """
-    refused = list(_loaded(group)[1])
+    loaded, unloadable = _loaded(group)
+    refused = [*unloadable]
     packages = [(point.name, _package(point)) for point in _found()[group]]  # those that cannot be loaded, too
     used: list[Loaded] = []
-    for one in loaded(group):
+    for one in loaded:
         others = [package for name, package in packages if name == one.name and package != one.package]
         why = problem(one)
         if one.name in taken or is_of_models(one.name):

@@ -18,8 +18,7 @@ from orion_recall.contracts.recall import NoAnswerV1
 from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import Render
-from orion_recall.recall.bundle.lines import Selection
-from orion_recall.recall.bundle.select import select, select_recap
+from orion_recall.recall.bundle.select import Selection, select, select_recap
 from orion_recall.recall.cascade import CascadeRun, limits_of, run_cascade
 from orion_recall.recall.confidence.answer import (
     NO_CONFIDENCE,

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, with_passages
 from orion_recall.recall.candidates.filters import keep_answering, visible_of
 from orion_recall.recall.candidates.fuse import (
     WITH_TEXT,
     by_fused,
     compare_unindexed,
     decay_of,
+    fetch,
     fuse,
+    keys_to_fetch,
     limited,
     newest_favoured,
     similarities_of,
+    with_passages,
     with_told_times,
 )
 from orion_recall.recall.ranking.score import (
@@ -41,11 +43,11 @@ from orion_recall.recall.search.all_sources import (
     with_further,
 )
 from orion_recall.recall.search.follow_up import follow
-from orion_recall.recall.search.period import list_period, with_listed
+from orion_recall.recall.search.period import list_period
 from orion_recall.recall.search.requests import NO_OPTIONS
 from orion_recall.recall.successors import add_successors, successors_first, without_superseded
 from orion_recall.recall.types import ModelReport, PassResult, Pool
-from orion_recall.scoring.candidates import QueryFacts
+from orion_recall.scoring.candidates import Candidate, QueryFacts
 from orion_recall.tasks import both
 from orion_recall.text.normal import content_words, stems
 from orion_recall.text.passages import FIRST_PASSAGES
@@ -145,7 +147,9 @@ async def fuse_hits(pool: Pool) -> None:
             pool.candidates, decay, pool.most, readers, left_s, is_away=pool.is_away
         )
     if pool.is_recap:
-        pool.candidates = with_listed(pool.candidates, pool.listed)
+        known = {candidate.key for candidate in pool.candidates}
+        listed = (Candidate(key=key, led_by="period") for key in pool.listed if key not in known)
+        pool.candidates = [*pool.candidates, *listed]
     pool.times.done("fuse")
 
 

@@ -2,7 +2,7 @@
 
 Only what was stated counts (`record.successions`); a successor said after the query's clock does not, nor one that
 the query may not see. The mark "(until DATE)" of a line follows from `ScoredCandidate.ended`, which is set here and
-written by `bundle.lines.head`. The profile's key `superseded` is the switch: by `keep` nothing is moved or marked.
+written by `bundle.select.head`. The profile's key `superseded` is the switch: by `keep` nothing is moved or marked.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from orion_recall.recall.candidates.fetch import fetch
 from orion_recall.recall.candidates.filters import visible_of
+from orion_recall.recall.candidates.fuse import fetch
 from orion_recall.recall.types import Dropped, Pool
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, Question, SuccessionLink, Superseded

@@ -17,7 +17,7 @@ from orion_recall.models.embedder import Reranker
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import section_values
-from orion_recall.recall.bundle.lines import DropReason
+from orion_recall.recall.bundle.select import DropReason
 from orion_recall.recall.search.all_sources import REPORTS_WEIGHT, FallbackSource
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits
 from orion_recall.recall.understand.question import Understanding

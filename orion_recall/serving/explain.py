@@ -27,7 +27,7 @@ from orion_recall.postgres.pool import Pool
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
 from orion_recall.profile.watch import LoadedProfile, profiles_with_default
-from orion_recall.recall.bundle.lines import Lines
+from orion_recall.recall.bundle.select import Lines
 from orion_recall.recall.candidates.fuse import fuse
 from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report import why_not as reasons

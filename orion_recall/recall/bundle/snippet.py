@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.text.normal import STEM_CHARS
-from orion_recall.values import Question
 
 _AGAIN: Final = 0.1
 """What a kind of evidence is worth where it is found again, beside 1."""
@@ -85,11 +84,6 @@ def _times_in(text: str) -> Sequence[Place]:
     if len(folded) != len(read):
         folded = read  # places must stay places of the text
     return [Place(*match.span(), " time", _OF_ANSWER) for match in _TIME.finditer(folded)]
-
-
-def asks_for_time(question: Question) -> bool:
-    """Whether an answer to the question tells a time: of what is to come, when it is."""
-    return question.time.asks_when or question.time.ahead
 
 
 def sentences(text: str) -> Sequence[tuple[int, int]]:

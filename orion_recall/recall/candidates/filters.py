@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.interfaces import in_scope
-from orion_recall.memory.replicas.tombstones import Tombstones
-from orion_recall.recall.candidates.fetch import read_of
+from orion_recall.recall.candidates.fuse import read_of
 from orion_recall.recall.search.period import in_period
 from orion_recall.recall.types import Dropped, Memories, Pairs, Pool
 from orion_recall.recall.understand.people import SaidBy
@@ -61,25 +60,19 @@ class Exclusions:
         return f" {self.text}{'' if self.is_cut else ' '}" in f" {said} "
 
 
-def without_deleted(
-    pool: Sequence[Candidate], tombstones: Tombstones, applied_position: float, dropped: Dropped
-) -> Sequence[Candidate]:
-    """The candidates without memories that were changed or deleted after the position of the searched copies. While
-    there are any, candidates lose their statements of the graph, which may come from any memory."""
-    if not tombstones.any_above(applied_position):
-        return pool
-    kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, applied_position)]
-    for candidate in kept:
-        candidate.statements, candidate.path = (), 0.0
-    dropped["deleted"] += len(pool) - len(kept)
-    return kept
-
-
 def visible_of(pool: Pool, candidates: Sequence[Candidate], memories: Memories) -> Pairs:
-    """The candidates that the query may see, with their memories."""
-    live = without_deleted(candidates, pool.sources.tombstones, pool.applied_position, pool.dropped)
+    """The candidates that the query may see, with their memories: none that was changed or deleted after the
+    position of the searched copies. While there are such memories, candidates lose their statements of the graph,
+    which may come from any memory."""
+    tombstones, position = pool.sources.tombstones, pool.applied_position
+    if tombstones.any_above(position):
+        live = [candidate for candidate in candidates if not tombstones.hides(candidate.key, position)]
+        for candidate in live:
+            candidate.statements, candidate.path = (), 0.0
+        pool.dropped["deleted"] += len(candidates) - len(live)
+        candidates = live
     excluded = Exclusions.of(pool.query, pool.question.now)
-    return visible(live, memories, pool.scope, pool.question, excluded, pool.dropped)
+    return visible(candidates, memories, pool.scope, pool.question, excluded, pool.dropped)
 
 
 def visible(

@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 from orion_recall.contracts.recall import NoAnswerReason, NoAnswerV1, RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import NoAnswer
-from orion_recall.recall.bundle.lines import DropReason, Selection
+from orion_recall.recall.bundle.select import DropReason, Selection
 from orion_recall.recall.candidates.fuse import decay_of
 from orion_recall.recall.search.all_sources import SILENT
 from orion_recall.recall.types import PassResult

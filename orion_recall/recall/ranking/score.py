@@ -22,7 +22,7 @@ from orion_recall.errors import ModelError, SourceError
 from orion_recall.models.embedder import Reranker
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import section_values
-from orion_recall.recall.bundle.lines import body
+from orion_recall.recall.bundle.select import body
 from orion_recall.recall.types import Dropped, ModelReport, PassResult
 from orion_recall.scoring.candidates import (
     READ_CHARS,

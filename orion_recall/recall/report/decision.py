@@ -25,7 +25,7 @@ from orion_recall.contracts.recall import (
     Trigger,
 )
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.lines import DropReason
+from orion_recall.recall.bundle.select import DropReason
 from orion_recall.recall.cascade import CascadeRun
 from orion_recall.recall.confidence.answer import Confidence
 from orion_recall.recall.pipeline import Recalled

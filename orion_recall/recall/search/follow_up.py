@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from orion_recall.interfaces import Source, TitleFinder
-from orion_recall.recall.candidates.fetch import fetch
 from orion_recall.recall.candidates.filters import visible_of
+from orion_recall.recall.candidates.fuse import fetch
 from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else
 from orion_recall.recall.types import Pairs, Pool
 from orion_recall.scoring.candidates import Candidate

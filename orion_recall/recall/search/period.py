@@ -16,7 +16,7 @@ from orion_recall.interfaces import ChronologicalIndex
 from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else, within
 from orion_recall.recall.types import MOST_OF_PERIOD, Dropped, Pairs, PassResult, Pool
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import READ_CHARS, Candidate
+from orion_recall.scoring.candidates import READ_CHARS
 from orion_recall.scoring.intervals import as_told, overlap, told_share, widened
 from orion_recall.text.normal import without_possessive, words
 from orion_recall.values import MemoryView, QuestionTime, Scope, TimedKey
@@ -99,12 +99,6 @@ async def list_period(pool: Pool) -> None:
     nothing: Sequence[TimedKey] = ()
     found = await asyncio.gather(*(or_else(one, nothing, timeout_s) for one in listed))
     pool.listed = list(dict.fromkeys(one.key for part in found for one in part))
-
-
-def with_listed(pool: Sequence[Candidate], keys: Sequence[int]) -> list[Candidate]:
-    """The candidates, and those of the keys that no source has found."""
-    known = {candidate.key for candidate in pool}
-    return [*pool, *(Candidate(key=key, led_by="period") for key in keys if key not in known)]
 
 
 def in_period(kept: Pairs, understood: Understanding, dropped: Dropped) -> Pairs:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.lines import FLAG
+from orion_recall.recall.bundle.select import FLAG
 from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.ranking.score import combine, in_recap, late_interaction, rerank, score_candidates
 from orion_recall.recall.types import ModelReport

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import SettingsError
-from orion_recall.recall.bundle.lines import SelectedItem, Selection
+from orion_recall.recall.bundle.select import SelectedItem, Selection
 from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.report.decision import RequestFacts
 from orion_recall.recall.types import Dropped, PassResult
