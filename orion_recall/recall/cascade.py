@@ -60,16 +60,15 @@ FIRST: Mapping[str, LayerName] = {
 class Limits:
     """One query's cascade: the profile's section with the query's options, the first layer, and the scope.
 
-    A layer brings `most` items. `asked_scope`: the query itself names its scope, which is then no layer's to widen.
+    A layer brings `most` items. A scope that the query itself names (`options`) is no layer's to widen.
     """
 
     cascade: Cascade
     first: LayerName
     most: int
     scope: Scope
-    asked_scope: bool
+    options: RecallOptionsV1
     session_id: str | None
-    user_id: str | None
 
 
 def limits_of(
@@ -91,9 +90,8 @@ def limits_of(
         first=cascade.first or FIRST.get(question_class, "semantic"),
         most=min(cascade.over_fetch * (options.k or profile.max_total_items), MOST_OF_A_LAYER),
         scope=scope,
-        asked_scope=options.scope is not None,
+        options=options,
         session_id=session_id,
-        user_id=options.user,
     )
 
 
@@ -106,13 +104,14 @@ def scope_of_layer(layer: Layer, limits: Limits) -> Scope | NotAsked:
     scope = replace(limits.scope, kinds=kinds, tags=tags)
     if layer.scope is None:
         return scope
-    if not limits.asked_scope:
+    if limits.options.scope is None:
         scope = replace(scope, session_id=None, user_id=None)  # the profile's, and this layer has its own
     if layer.scope == "session":
         session = limits.session_id
         return "no_session" if session is None else replace(scope, session_id=session)
     if layer.scope == "user":
-        return "no_user" if limits.user_id is None else replace(scope, user_id=limits.user_id)
+        user = limits.options.user
+        return "no_user" if user is None else replace(scope, user_id=user)
     return scope
 
 
@@ -188,6 +187,7 @@ async def run_cascade(
     members: dict[LayerName, LayerResult] = {}
     cascade, depth = limits.cascade, 0
     names: Sequence[LayerName] = (limits.first,)
+    nothing: Mapping[str, MemoryUse] = {}
 
     async def searched(name: LayerName) -> tuple[CascadeStepV1, LayerResult | None]:
         layer, began = cascade.layers.named(name), time.perf_counter()
@@ -202,7 +202,11 @@ async def run_cascade(
         # Those that say the same are items of their own until all layers are merged.
         said = [one for item in result.ranked for one in (replace(item, same=()), *item.same)]
         items, repeated = said[: limits.most], result.repeated
-        uses = await _uses(result, facts, limits, until=until)
+        uses = nothing  # while the record is away or slow
+        ids = [item.memory.id for item in result.ranked[:_USES_READ]]
+        if facts is not None and cascade.meta_memory and ids:
+            reading = facts.uses(limits.scope.tenant, ids)
+            uses = await or_else(reading, nothing, min(until - time.perf_counter(), _USES_S))
         sure = confidences(items, result.scored, understood.question, profile, repeated=repeated, uses=uses)
         member = LayerResult(result=result, items=items, confidences=sure, layer=layer)
         overall, relevance = member.first() if items else (None, None)
@@ -249,17 +253,6 @@ async def run_cascade(
 
 def _not_asked(name: LayerName, depth: int, why: NotAsked) -> CascadeStepV1:
     return CascadeStepV1(layer=name, depth=depth, hits=0, confidence=None, ms=0.0, late=[], not_asked=why)
-
-
-async def _uses(
-    result: PassResult, facts: RecordFacts | None, limits: Limits, *, until: float
-) -> Mapping[str, MemoryUse]:
-    """How the layer's first items were used, by id; none while the record is away or slow."""
-    nothing: Mapping[str, MemoryUse] = {}
-    ids = [item.memory.id for item in result.ranked[:_USES_READ]]
-    if facts is None or not limits.cascade.meta_memory or not ids:
-        return nothing
-    return await or_else(facts.uses(limits.scope.tenant, ids), nothing, min(until - time.perf_counter(), _USES_S))
 
 
 async def _pooled(

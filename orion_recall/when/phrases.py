@@ -13,20 +13,7 @@ from typing import Final
 
 from orion_recall.when import calendar
 from orion_recall.when import vocabulary as vocab
-from orion_recall.when.calendar import (
-    DAY,
-    WEEK,
-    Span,
-    day_of,
-    months,
-    season,
-    shifted,
-    third,
-    unit_of,
-    whole_days,
-    yearly,
-    years,
-)
+from orion_recall.when.calendar import DAY, WEEK, Span, day_of, months, season, shifted, third, unit_of, whole_days
 from orion_recall.when.reading import Duration, Period, Reading, duration
 from orion_recall.when.vocabulary import DAY_WORDS, DAYS, MODIFIERS, MONTHS, PARTS, UNITS, WEEKDAYS
 
@@ -506,7 +493,7 @@ def of_year(read: Reading, after: int, of: Callable[[int], Span], grain: str, mo
     """A yearly period in the year that is named or chosen."""
     if not modifier and (told := year_told(read, after)) is not None:
         return Period(of(told[0]), told[1], grain, "date" if grain == "day" else "period")
-    span = yearly(of, choice(read, modifier), read.now)
+    span = calendar.yearly(of, choice(read, modifier), read.now)
     return Period(span, after, grain, "relative" if modifier else "period", year_told=bool(modifier))
 
 
@@ -529,10 +516,10 @@ def numbered(read: Reading, place: int) -> Period | None:
     if match := re.fullmatch(r"(?:(\d\d)|')?(\d)0s", word):
         century, tens = match[1], int(match[2]) * 10
         first = int(century) * 100 + tens if century else tens + (2000 if tens < 30 else 1900)
-        return Period(years(first, 10), place + 1, "decade", "period")
+        return Period(calendar.years(first, 10), place + 1, "decade", "period")
     is_led = place == 0 or read.led(place)
     if match := _SHORT_YEAR.fullmatch(word):
-        return Period(years(_whole_year(match[1])), place + 1, "year", "period") if is_led else None
+        return Period(calendar.years(_whole_year(match[1])), place + 1, "year", "period") if is_led else None
     if (dated := _day_and_month(read, place)) is not None:
         return dated
     if not _YEAR.fullmatch(word):
@@ -540,7 +527,7 @@ def numbered(read: Reading, place: int) -> Period | None:
     if match := _QUARTER.fullmatch(read.word(place + 1)):
         return Period(quarter(int(match[1]), int(word)), place + 2, "quarter", "period")
     is_led = is_led or read.word(place - 1) == "year"
-    return Period(years(int(word)), place + 1, "year", "period") if is_led else None
+    return Period(calendar.years(int(word)), place + 1, "year", "period") if is_led else None
 
 
 def _in_figures(read: Reading, place: int, match: re.Match[str]) -> Period | None:
@@ -614,7 +601,7 @@ def _days(read: Reading, after: int, month: int, first: int, last: int) -> Perio
         found = (_month_days(month, first, last, year - back) for back in range(9))
         return next((span for span in found if span is not None), months(year, month, 1))
 
-    return Period(yearly(of, choice(read, ""), read.now), after, "day", "date", year_told=False)
+    return Period(calendar.yearly(of, choice(read, ""), read.now), after, "day", "date", year_told=False)
 
 
 def _month_days(month: int, first: int, last: int, year: int) -> Span | None:

@@ -128,10 +128,14 @@ def decision(
 
 
 def figures(recalled: Recalled) -> dict[str, Any]:
-    """What reply and decision both have of a recall."""
+    """What reply and decision both have of a recall; under `sources` status, hits and milliseconds of every source,
+    of reranking (`rerank`) and late interaction (`late`)."""
+    sources = {str(report.source): _stats(report, len(report.hits), report.fallback) for report in recalled.reports}
+    models = {"rerank": recalled.reranking, "late": recalled.late_interaction}
     return {
         "backend_counts": backend_counts(recalled.reports),
-        "sources": source_stats(recalled),
+        "sources": sources
+        | {name: _stats(model, model.count) for name, model in models.items() if model is not None},
         "dropped": dict(recalled.selection.dropped),
         "tokens": recalled.selection.tokens,
         "confidence": recalled.confidence.overall,
@@ -283,13 +287,6 @@ def confidence_json(confidence: Confidence) -> ConfidenceV1:
 def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
     """Hits of every source that was asked."""
     return {report.source: len(report.hits) for report in reports if report.status != "off"}
-
-
-def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
-    """Status, hits and milliseconds of every source, of reranking (`rerank`) and late interaction (`late`)."""
-    told = {str(report.source): _stats(report, len(report.hits), report.fallback) for report in recalled.reports}
-    models = {"rerank": recalled.reranking, "late": recalled.late_interaction}
-    return told | {name: _stats(model, model.count) for name, model in models.items() if model is not None}
 
 
 def _stats(of: SourceReport | ModelReport, count: int, fallback: str | None = None) -> SourceStats:
