@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from orion_recall.recall.candidates.filters import keep_answering, visible_of
+from orion_recall.recall.candidates.filters import keep_answering, visible
 from orion_recall.recall.candidates.fuse import (
     WITH_TEXT,
     by_fused,
@@ -163,7 +163,7 @@ async def read(pool: Pool) -> None:
     else:
         (passages, pool.closeness, pool.late), memories = await both(_compared_words(pool), reading)
         pool.memories = with_passages(memories, passages)
-    pool.candidates = limited(pool.candidates, pool.most, pool.memories, is_away=pool.is_away)
+    pool.candidates = limited(pool)
     pool.times.done("fetch")
 
 
@@ -193,9 +193,8 @@ async def _compared_words(pool: Pool) -> tuple[Mapping[int, int], Mapping[int, f
 
 async def keep_visible(pool: Pool) -> None:
     """The candidates that the query may see, with their memories and the times that these tell."""
-    kept = visible_of(pool, pool.candidates, pool.memories)
-    pool.kept, pool.told_unknown = with_told_times(kept, pool.memories, pool.question)
-    pool.similarities = similarities_of([*pool.reports, *pool.within], pool.candidates)
+    pool.kept, pool.told_unknown = with_told_times(pool, visible(pool, pool.candidates))
+    pool.similarities = similarities_of(pool)
 
 
 async def weigh_by_age(pool: Pool) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from orion_recall.recall.candidates.filters import visible_of
+from orion_recall.recall.candidates.filters import visible
 from orion_recall.recall.candidates.fuse import fetch
 from orion_recall.recall.types import Dropped, Pool
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -47,7 +47,7 @@ async def add_successors(pool: Pool) -> None:
         unread = [key for key in further if key not in pool.memories]
         pool.memories = {**pool.memories, **await fetch(unread, pool.sources.readers, timeout_s=timeout_s)}
         found = [one for key, one in further.items() if key in pool.memories]
-        pool.kept = [*pool.kept, *visible_of(pool, found, pool.memories)]
+        pool.kept = [*pool.kept, *visible(pool, found)]
 
 
 def successors_first(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.interfaces import in_scope
 from orion_recall.recall.candidates.fuse import read_of
 from orion_recall.recall.search.period import in_period
-from orion_recall.recall.types import Dropped, Memories, Pairs, Pool
+from orion_recall.recall.types import Dropped, Pairs, Pool
 from orion_recall.recall.understand.people import SaidBy
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
@@ -60,7 +60,7 @@ class Exclusions:
         return f" {self.text}{'' if self.is_cut else ' '}" in f" {said} "
 
 
-def visible_of(pool: Pool, candidates: Sequence[Candidate], memories: Memories) -> Pairs:
+def visible(pool: Pool, candidates: Sequence[Candidate]) -> Pairs:
     """The candidates that the query may see, with their memories: none that was changed or deleted after the
     position of the searched copies. While there are such memories, candidates lose their statements of the graph,
     which may come from any memory."""
@@ -71,24 +71,13 @@ def visible_of(pool: Pool, candidates: Sequence[Candidate], memories: Memories) 
             candidate.statements, candidate.path = (), 0.0
         pool.dropped["deleted"] += len(candidates) - len(live)
         candidates = live
-    excluded = Exclusions.of(pool.query, pool.question.now)
-    return visible(candidates, memories, pool.scope, pool.question, excluded, pool.dropped)
-
-
-def visible(
-    pool: Sequence[Candidate],
-    memories: Mapping[int, MemoryView],
-    scope: Scope,
-    question: Question,
-    exclusions: Exclusions,
-    dropped: Dropped,
-) -> list[tuple[Candidate, MemoryView]]:
-    """The candidates that may be shown, with their memories."""
+    scope, question, memories, dropped = pool.scope, pool.question, pool.memories, pool.dropped
+    exclusions = Exclusions.of(pool.query, question.now)
     kept: list[tuple[Candidate, MemoryView]] = []
     # What can hold for no memory is not asked of each of a hundred.
     is_whole_tenant = scope == Scope(tenant=scope.tenant)
     excluded, has_turn, own_hash = exclusions.ids, bool(exclusions.text), question.text_hash
-    for candidate in pool:
+    for candidate in candidates:
         key = candidate.key
         if (memory := memories.get(key) or read_of(candidate)) is None:
             dropped.note("missing", key)

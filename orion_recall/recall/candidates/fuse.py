@@ -35,7 +35,7 @@ from orion_recall.recall.types import Fusing, Method, Pairs, Pool
 from orion_recall.scoring.candidates import Candidate, recency
 from orion_recall.scoring.intervals import told_ranges
 from orion_recall.tasks import in_time
-from orion_recall.values import Hit, MemoryView, Question, SourceName, SourceReport, ToldTime
+from orion_recall.values import Hit, MemoryView, SourceName, SourceReport, ToldTime
 
 log = logging.getLogger("orion_recall.recall")
 
@@ -248,12 +248,12 @@ def _note_hits(pool: Mapping[int, Candidate], lists: Sequence[_List]) -> None:
                 candidate.statements, candidate.path = statements, path
 
 
-def similarities_of(reports: Sequence[SourceReport], pool: Sequence[Candidate]) -> Mapping[int, float]:
+def similarities_of(pool: Pool) -> Mapping[int, float]:
     """The cosines of all hits of the dense search. Hits of its fallback have none, only their rank."""
-    by_meaning = [report for report in reports if report.source == "vector"]
+    by_meaning = [report for report in (*pool.reports, *pool.within) if report.source == "vector"]
     if by_meaning and all(report.fallback is None for report in by_meaning):
         return {key: score for report in by_meaning for key, score in map(_KEY_AND_SCORE, report.hits)}
-    for candidate in pool:
+    for candidate in pool.candidates:
         candidate.scores.pop("vector", None)
     return {}
 
@@ -355,14 +355,13 @@ _READ_CHARS = 1_000
 _COMPARING_S = 0.1
 
 
-def limited(
-    pool: Sequence[Candidate], limit: int, memories: Mapping[int, MemoryView], *, is_away: bool
-) -> Sequence[Candidate]:
-    """The pool up to the limit; beyond it what is to be kept, and unindexed candidates, which bring their text."""
-    if len(pool) <= limit:
-        return pool
-    beyond = (one for one in pool[limit:] if one.is_kept or (not is_away and one.key not in memories))
-    return [*pool[:limit], *beyond]
+def limited(pool: Pool) -> Sequence[Candidate]:
+    """As many candidates as are ranked; beyond them what is to be kept, and unindexed ones, which bring their text."""
+    if len(pool.candidates) <= pool.most:
+        return pool.candidates
+    further, is_away = pool.candidates[pool.most :], pool.is_away
+    beyond = (one for one in further if one.is_kept or (not is_away and one.key not in pool.memories))
+    return [*pool.candidates[: pool.most], *beyond]
 
 
 async def compare_unindexed(pool: Pool) -> None:
@@ -405,11 +404,10 @@ async def _compared(
     return cosines, late
 
 
-def with_told_times(
-    kept: Pairs, memories: Mapping[int, MemoryView], question: Question
-) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
-    """The candidates, unindexed ones (not in `memories`) with the times that they tell; the keys of unread ones."""
-    if not told_ranges(question.time, question.now):
+def with_told_times(pool: Pool, kept: Pairs) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
+    """The candidates, unindexed ones with the times that they tell; the keys of unread ones."""
+    memories = pool.memories
+    if not told_ranges(pool.question.time, pool.question.now):
         return list(kept), frozenset()
     lacking = [candidate.key for candidate, memory in kept if candidate.key not in memories and not memory.told]
     read = frozenset(lacking[:MOST_READ])

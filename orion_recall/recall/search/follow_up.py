@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from orion_recall.interfaces import Source, TitleFinder
-from orion_recall.recall.candidates.filters import visible_of
+from orion_recall.recall.candidates.filters import visible
 from orion_recall.recall.candidates.fuse import fetch
 from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else
 from orion_recall.recall.types import Pairs, Pool
@@ -44,7 +44,7 @@ async def follow(pool: Pool) -> None:
     pool.followed, pool.further = await _followed(pool)
     read = await fetch([one.key for one in pool.further], pool.sources.readers, timeout_s=pool.left_s)
     pool.memories = {**pool.memories, **read}
-    pool.kept = [*pool.kept, *visible_of(pool, pool.further, pool.memories)]
+    pool.kept = [*pool.kept, *visible(pool, pool.further)]
     pool.times.done("follow")
 
 
