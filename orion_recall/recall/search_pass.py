@@ -85,29 +85,17 @@ async def search_pass(pool: Pool) -> PassResult:
     """Takes the pool through its stages, once."""
     for stage in stages_of(pool):
         await stage(pool)
-    result = PassResult(
-        reports=tuple(pool.reports),
-        within=tuple(pool.within),
-        pool=[*pool.candidates, *pool.further],
-        memories=pool.memories,
-        scored=pool.scored,
-        ranked=tuple(pool.ranked),
-        dropped=pool.dropped,
-        reranking=pool.reranking,
-        late_interaction=pool.late,
-        asked=pool.understood,
-        closeness=pool.closeness,
-        fusing=pool.fusing,
-    )
-    pool.dropped["rank_pool"] += len(result.keys.difference([candidate.key for candidate in result.pool]))
-    return result
+    found = pool.found
+    found.pool, found.asked, found.fusing = [*pool.candidates, *pool.further], pool.understood, pool.fusing
+    found.dropped["rank_pool"] += len(found.keys.difference([candidate.key for candidate in found.pool]))
+    return found
 
 
 async def search(pool: Pool) -> None:
     """Every source at once, and the further lists of times and of others' words; or the hits of other passes."""
     said, sources, timeout_s = pool.understood.said_by, pool.sources, pool.limits.source_s
     if (given := pool.given) is not None:
-        pool.reports, pool.within = given.reports, given.within
+        pool.found.reports, pool.found.within = given.reports, given.within
     else:
         kinds = () if pool.query.options is None else pool.query.options.kinds
         searching = search_all(
@@ -123,10 +111,11 @@ async def search(pool: Pool) -> None:
         further = [] if request is None else reports_of_others(request, said)
         if request is not None and not pool.is_recap:  # a period is listed as a whole
             further = [*time_requests(pool.question, request, pool.profile.time), *further]
-        pool.reports, pool.within = await with_further(
+        reports, within = await with_further(
             searching, further, sources.by_name, pool.requests, timeout_s=timeout_s
         )
-    pool.is_away = index_is_away(pool.reports)
+        pool.found.reports, pool.found.within = tuple(reports), tuple(within)
+    pool.is_away = index_is_away(pool.found.reports)
     pool.times.done("search")
 
 
@@ -135,11 +124,11 @@ async def fuse_hits(pool: Pool) -> None:
     favoured; and the memories of the period that no source has found."""
     favours_newest = pool.profile.fusion.method == "bm25_decay"  # the ages of candidates are not known yet
     pool.candidates = fuse(
-        pool.reports,
+        pool.found.reports,
         pool.fusing,
         limit=None if favours_newest else pool.most,
-        with_text=WITH_TEXT if pool.sources.has_external or asks_others(pool.reports) else 0,
-        within=pool.within,
+        with_text=WITH_TEXT if pool.sources.has_external or asks_others(pool.found.reports) else 0,
+        within=pool.found.within,
     )
     if favours_newest:
         decay, readers, left_s = decay_of(pool.profile, pool.question.now), pool.sources.readers, pool.left_s
@@ -159,10 +148,12 @@ async def read(pool: Pool) -> None:
     keys = keys_to_fetch(pool.candidates, is_away=pool.is_away)
     reading = fetch(keys, pool.sources.readers, timeout_s=pool.left_s)
     if pool.is_recap:
-        pool.memories = await reading
+        pool.found.memories = await reading
     else:
-        (passages, pool.closeness, pool.late), memories = await both(_compared_words(pool), reading)
-        pool.memories = with_passages(memories, passages)
+        (passages, pool.found.closeness, pool.found.late_interaction), memories = await both(
+            _compared_words(pool), reading
+        )
+        pool.found.memories = with_passages(memories, passages)
     pool.candidates = limited(pool)
     pool.times.done("fetch")
 
@@ -227,26 +218,26 @@ async def score(pool: Pool) -> None:
         identifiers=stems(understood.identifiers),
         entities=tuple([entity.name for entity in understood.entities]),
         similarities=pool.similarities,
-        late=scaled(pool.closeness),
+        late=scaled(pool.found.closeness),
         followed=pool.followed,
         unindexed=pool.unindexed,
         told_unknown=pool.told_unknown,
         evidence=pool.evidence,
     )
-    pool.scored = score_candidates(pool.kept, pool.profile, facts)
+    pool.found.scored = score_candidates(pool.kept, pool.profile, facts)
 
 
 async def score_recap(pool: Pool) -> None:
     """Every candidate by how much it tells, each session's first ones before its later ones."""
-    pool.scored = in_recap(pool.kept)
+    pool.found.scored = in_recap(pool.kept)
 
 
 async def judge_again(pool: Pool) -> None:
     """The best ones with the reranker's judgement."""
     pool.times.done("score")
     left_s, own_s = pool.left_s, pool.profile.rerank.timeout_ms / 1000
-    pool.scored, pool.reranking = await rerank(
-        pool.scored,
+    pool.found.scored, pool.found.reranking = await rerank(
+        pool.found.scored,
         pool.question.text,
         pool.profile,
         pool.sources.reranker,
@@ -261,12 +252,12 @@ async def rank(pool: Pool) -> None:
     """The order of what is shown: successors first, each said once, nothing below the least score; without those
     that have a successor where the profile omits them."""
     options, profile, question = pool.query.options or NO_OPTIONS, pool.profile, pool.question
-    pool.scored = successors_first(pool.scored, profile.superseded, now=question.now)
+    pool.found.scored = successors_first(pool.found.scored, profile.superseded, now=question.now)
     least = profile.min_score if options.min_score is None else options.min_score
-    for item in pool.scored:
+    for item in pool.found.scored:
         if item.score < least:
-            pool.dropped.note("below_min_score", item.candidate.key)
-    kept = [item for item in pool.scored if item.score >= least]
-    kept = without_superseded(kept, question, profile.superseded, pool.dropped)
-    pool.ranked = said_once(kept, pool.dropped)
+            pool.found.dropped.note("below_min_score", item.candidate.key)
+    kept = [item for item in pool.found.scored if item.score >= least]
+    kept = without_superseded(kept, question, profile.superseded, pool.found.dropped)
+    pool.found.ranked = tuple(said_once(kept, pool.found.dropped))
     pool.times.done("rank")

@@ -31,7 +31,7 @@ async def add_successors(pool: Pool) -> None:
     """The newer memories that take the place of candidates, where no search found them: those of the scope."""
     if pool.profile.superseded == "keep" or not any(memory.succeeded_by for _, memory in pool.kept):
         return
-    known = {candidate.key for candidate, _ in pool.kept} | pool.dropped.each.keys()
+    known = {candidate.key for candidate, _ in pool.kept} | pool.found.dropped.each.keys()
     timeout_s = pool.left_s
     for _ in range(ROUNDS):
         further: dict[int, Candidate] = {}
@@ -44,9 +44,12 @@ async def add_successors(pool: Pool) -> None:
                     )
         if not further:
             break
-        unread = [key for key in further if key not in pool.memories]
-        pool.memories = {**pool.memories, **await fetch(unread, pool.sources.readers, timeout_s=timeout_s)}
-        found = [one for key, one in further.items() if key in pool.memories]
+        unread = [key for key in further if key not in pool.found.memories]
+        pool.found.memories = {
+            **pool.found.memories,
+            **await fetch(unread, pool.sources.readers, timeout_s=timeout_s),
+        }
+        found = [one for key, one in further.items() if key in pool.found.memories]
         pool.kept = [*pool.kept, *visible(pool, found)]
 
 

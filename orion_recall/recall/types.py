@@ -122,22 +122,22 @@ class Fusing:
     told_weight: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PassResult:
-    """One search pass, before caps and budget.
+    """One search pass, before caps and budget: its stages fill it in.
 
     `within` are the further lists. `pool` are the fused candidates, `scored` those that may be shown, `ranked`
     those without near-duplicates and too low scores; the last two are best first. `closeness` is late interaction
     as it was measured, by key. `asked` is the question as it was searched for: with a wider time than it names
     where nothing was found in that."""
 
-    reports: tuple[SourceReport, ...]
-    within: tuple[SourceReport, ...]
-    pool: Sequence[Candidate]
-    memories: Mapping[int, MemoryView]
-    scored: Sequence[ScoredCandidate]
-    ranked: tuple[ScoredCandidate, ...]
-    dropped: Dropped
+    reports: tuple[SourceReport, ...] = ()
+    within: tuple[SourceReport, ...] = ()
+    pool: Sequence[Candidate] = ()
+    memories: Mapping[int, MemoryView] = field(default_factory=dict[int, MemoryView])
+    scored: Sequence[ScoredCandidate] = ()
+    ranked: tuple[ScoredCandidate, ...] = ()
+    dropped: Dropped = field(default_factory=Dropped)
     reranking: ModelReport | None = None
     late_interaction: ModelReport | None = None
     closeness: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -182,11 +182,10 @@ class Pool:
     """What one pass over the profile's sources in one scope asks, and what its stages have found so far.
 
     `applied_position` is the tombstones' position from before the search; the hits of passes that are `given` are
-    ranked without one. `reports` are the sources' lists, `within` the further ones, `listed` the keys of a period.
-    The index `is_away` when it was asked and did not answer. `candidates` are fused, `kept` those of them that may
-    be shown, with their memories; `scored` and `ranked` are best first. By key: `closeness` is late interaction as
-    it was measured, `similarities` the cosines of the dense search, `followed` the parts of the follow-up search,
-    `unindexed` what the index does not hold.
+    ranked without one. `listed` are the keys of a period. The index `is_away` when it was asked and did not answer.
+    `candidates` are fused, `kept` those of them that may be shown, with their memories. By key: `similarities` are
+    the cosines of the dense search, `followed` the parts of the follow-up search, `unindexed` what the index does
+    not hold. `found` becomes the result.
     """
 
     query: RecallQueryV1
@@ -199,16 +198,10 @@ class Pool:
     times: StageTimes
     requests: Requests
     given: PassResult | None = None
-    dropped: Dropped = field(default_factory=Dropped)
 
-    reports: Sequence[SourceReport] = ()
-    within: Sequence[SourceReport] = ()
     is_away: bool = False
     listed: Sequence[int] = ()
     candidates: Sequence[Candidate] = ()
-    memories: Memories = field(default_factory=dict[int, MemoryView])
-    closeness: Mapping[int, float] = field(default_factory=dict[int, float])
-    late: ModelReport | None = None
     kept: Pairs = ()
     told_unknown: frozenset[int] = frozenset()
     similarities: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -216,9 +209,7 @@ class Pool:
     followed: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
     further: Sequence[Candidate] = ()
     evidence: Mapping[int, float] = field(default_factory=dict[int, float])
-    scored: Sequence[ScoredCandidate] = ()
-    reranking: ModelReport | None = None
-    ranked: Sequence[ScoredCandidate] = ()
+    found: PassResult = field(default_factory=PassResult)
 
     @cached_property
     def question(self) -> Question:

@@ -69,9 +69,9 @@ def visible(pool: Pool, candidates: Sequence[Candidate]) -> Pairs:
         live = [candidate for candidate in candidates if not tombstones.hides(candidate.key, position)]
         for candidate in live:
             candidate.statements, candidate.path = (), 0.0
-        pool.dropped["deleted"] += len(candidates) - len(live)
+        pool.found.dropped["deleted"] += len(candidates) - len(live)
         candidates = live
-    scope, question, memories, dropped = pool.scope, pool.question, pool.memories, pool.dropped
+    scope, question, memories, dropped = pool.scope, pool.question, pool.found.memories, pool.found.dropped
     exclusions = Exclusions.of(pool.query, question.now)
     kept: list[tuple[Candidate, MemoryView]] = []
     # What can hold for no memory is not asked of each of a hundred.
@@ -109,7 +109,7 @@ def _is_own_turn(memory: MemoryView, question: Question) -> bool:
 
 async def keep_answering(pool: Pool) -> None:
     """The candidates that can answer: of whose words, of what time and of what period the question is."""
-    kept, dropped = pool.kept, pool.dropped
+    kept, dropped = pool.kept, pool.found.dropped
     if (said := pool.understood.said_by) is not None and said.is_strict:
         kept = _said(kept, said, dropped)
     if pool.profile.time.filter:

@@ -250,7 +250,7 @@ def _note_hits(pool: Mapping[int, Candidate], lists: Sequence[_List]) -> None:
 
 def similarities_of(pool: Pool) -> Mapping[int, float]:
     """The cosines of all hits of the dense search. Hits of its fallback have none, only their rank."""
-    by_meaning = [report for report in (*pool.reports, *pool.within) if report.source == "vector"]
+    by_meaning = [report for report in (*pool.found.reports, *pool.found.within) if report.source == "vector"]
     if by_meaning and all(report.fallback is None for report in by_meaning):
         return {key: score for report in by_meaning for key, score in map(_KEY_AND_SCORE, report.hits)}
     for candidate in pool.candidates:
@@ -356,28 +356,30 @@ _COMPARING_S = 0.1
 
 
 def limited(pool: Pool) -> Sequence[Candidate]:
-    """As many candidates as are ranked; beyond them what is to be kept, and unindexed ones, which bring their text."""
+    """As many candidates as are ranked; beyond them those that are kept, and unindexed ones, which bring text."""
     if len(pool.candidates) <= pool.most:
         return pool.candidates
     further, is_away = pool.candidates[pool.most :], pool.is_away
-    beyond = (one for one in further if one.is_kept or (not is_away and one.key not in pool.memories))
+    beyond = (one for one in further if one.is_kept or (not is_away and one.key not in pool.found.memories))
     return [*pool.candidates[: pool.most], *beyond]
 
 
 async def compare_unindexed(pool: Pool) -> None:
     """Cosines, late interaction and fused scores of memories that the index, which answered, does not hold."""
-    unindexed = [] if pool.is_away else [one for one in pool.kept if one[0].key not in pool.memories]
+    unindexed = [] if pool.is_away else [one for one in pool.kept if one[0].key not in pool.found.memories]
     if not unindexed:
         return
     pool.unindexed = frozenset([candidate.key for candidate, _ in unindexed])
     # Without late interaction of indexed memories there is nothing to compare its scores with.
-    late = pool.late
+    late = pool.found.late_interaction
     wants_late = late is not None and late.status in ("ok", "empty")
     cosines, near = await _compared(pool, unindexed, wants_late=wants_late)
-    pool.kept = fused_with_unindexed(pool.kept, pool.unindexed, cosines, pool.reports, pool.within, pool.fusing)
+    pool.kept = fused_with_unindexed(
+        pool.kept, pool.unindexed, cosines, pool.found.reports, pool.found.within, pool.fusing
+    )
     if late is not None and near:
-        pool.closeness = {**pool.closeness, **near}
-        pool.late = replace(late, status="ok", count=len(pool.closeness))
+        pool.found.closeness = {**pool.found.closeness, **near}
+        pool.found.late_interaction = replace(late, status="ok", count=len(pool.found.closeness))
     pool.times.done("compare")
 
 
@@ -406,7 +408,7 @@ async def _compared(
 
 def with_told_times(pool: Pool, kept: Pairs) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
     """The candidates, unindexed ones with the times that they tell; the keys of unread ones."""
-    memories = pool.memories
+    memories = pool.found.memories
     if not told_ranges(pool.question.time, pool.question.now):
         return list(kept), frozenset()
     lacking = [candidate.key for candidate, memory in kept if candidate.key not in memories and not memory.told]

@@ -43,7 +43,7 @@ async def follow(pool: Pool) -> None:
     """
     pool.followed, pool.further = await _followed(pool)
     read = await fetch([one.key for one in pool.further], pool.sources.readers, timeout_s=pool.left_s)
-    pool.memories = {**pool.memories, **read}
+    pool.found.memories = {**pool.found.memories, **read}
     pool.kept = [*pool.kept, *visible(pool, pool.further)]
     pool.times.done("follow")
 
@@ -53,7 +53,7 @@ async def _followed(pool: Pool) -> tuple[Mapping[str, Mapping[int, float]], Sequ
     keeps its cosine."""
     kept, question, requests = pool.kept, pool.question, pool.requests
     similarities, timeout_s = pool.similarities, pool.source_left_s
-    well = {report.source for report in pool.reports if report.status in ("ok", "empty")}
+    well = {report.source for report in pool.found.reports if report.status in ("ok", "empty")}
     asked = [requests[name] for name in INDEX_SOURCES if name in well and name in requests]
     if not asked or not kept or timeout_s <= 0:
         return {}, ()

@@ -39,9 +39,9 @@ def test_a_memory_under_the_key_of_another_package_is_the_tenants_or_is_not_show
 ):
     key, pool = memory_key(tenant, "m1"), searching(tokens)
     candidate = Candidate(key=key, ranks=dict.fromkeys(found_by, 1))
-    pool.memories = {key: view("m1")}
+    pool.found.memories = {key: view("m1")}
     kept = visible(pool, [candidate])
-    assert (len(kept), dict(pool.dropped)) == ((1, {}) if tenant == "default" else (0, {"filtered": 1}))
+    assert (len(kept), dict(pool.found.dropped)) == ((1, {}) if tenant == "default" else (0, {"filtered": 1}))
 
 
 def test_a_memory_that_a_source_reads_itself_has_a_key_of_its_own(tokens: TokenCounter):
