@@ -10,16 +10,13 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from orion_recall.recall.candidates.filters import keep_answering, visible
 from orion_recall.recall.candidates.fuse import (
-    WITH_TEXT,
-    by_fused,
     compare_unindexed,
-    decay_of,
     fetch,
-    fuse,
+    fuse_hits,
     keys_to_fetch,
     limited,
-    newest_favoured,
     similarities_of,
+    weigh_by_age,
     with_passages,
     with_told_times,
 )
@@ -31,23 +28,13 @@ from orion_recall.recall.ranking.score import (
     scaled,
     score_candidates,
 )
-from orion_recall.recall.search.all_sources import (
-    MOST_KINDS,
-    asks_others,
-    index_is_away,
-    or_else,
-    reports_of_others,
-    requests_of_speaker,
-    search_all,
-    time_requests,
-    with_further,
-)
+from orion_recall.recall.search.all_sources import or_else, search
 from orion_recall.recall.search.follow_up import follow
 from orion_recall.recall.search.period import list_period
 from orion_recall.recall.search.requests import NO_OPTIONS
 from orion_recall.recall.successors import add_successors, successors_first, without_superseded
 from orion_recall.recall.types import ModelReport, PassResult, Pool
-from orion_recall.scoring.candidates import Candidate, QueryFacts
+from orion_recall.scoring.candidates import QueryFacts
 from orion_recall.tasks import both
 from orion_recall.text.normal import content_words, stems
 from orion_recall.text.passages import FIRST_PASSAGES
@@ -89,57 +76,6 @@ async def search_pass(pool: Pool) -> PassResult:
     found.pool, found.asked, found.fusing = [*pool.candidates, *pool.further], pool.understood, pool.fusing
     found.dropped["rank_pool"] += len(found.keys.difference([candidate.key for candidate in found.pool]))
     return found
-
-
-async def search(pool: Pool) -> None:
-    """Every source at once, and the further lists of times and of others' words; or the hits of other passes."""
-    said, sources, timeout_s = pool.understood.said_by, pool.sources, pool.limits.source_s
-    if (given := pool.given) is not None:
-        pool.found.reports, pool.found.within = given.reports, given.within
-    else:
-        kinds = () if pool.query.options is None else pool.query.options.kinds
-        searching = search_all(
-            sources.by_name,
-            requests_of_speaker(pool.requests, said),
-            sources.breakers,
-            timeout_s=timeout_s,
-            retries=pool.profile.source_retries,
-            fallback=sources.fallback,
-            by_kind=1 < len(kinds) <= MOST_KINDS,
-        )
-        request = next(iter(pool.requests.values()), None)  # sources are asked for the same
-        further = [] if request is None else reports_of_others(request, said)
-        if request is not None and not pool.is_recap:  # a period is listed as a whole
-            further = [*time_requests(pool.question, request, pool.profile.time), *further]
-        reports, within = await with_further(
-            searching, further, sources.by_name, pool.requests, timeout_s=timeout_s
-        )
-        pool.found.reports, pool.found.within = tuple(reports), tuple(within)
-    pool.is_away = index_is_away(pool.found.reports)
-    pool.times.done("search")
-
-
-async def fuse_hits(pool: Pool) -> None:
-    """One candidate a memory, best first: as many as are ranked, by fused score, and by age where the newest are
-    favoured; and the memories of the period that no source has found."""
-    favours_newest = pool.profile.fusion.method == "bm25_decay"  # the ages of candidates are not known yet
-    pool.candidates = fuse(
-        pool.found.reports,
-        pool.fusing,
-        limit=None if favours_newest else pool.most,
-        with_text=WITH_TEXT if pool.sources.has_external or asks_others(pool.found.reports) else 0,
-        within=pool.found.within,
-    )
-    if favours_newest:
-        decay, readers, left_s = decay_of(pool.profile, pool.question.now), pool.sources.readers, pool.left_s
-        pool.candidates = await newest_favoured(
-            pool.candidates, decay, pool.most, readers, left_s, is_away=pool.is_away
-        )
-    if pool.is_recap:
-        known = {candidate.key for candidate in pool.candidates}
-        listed = (Candidate(key=key, led_by="period") for key in pool.listed if key not in known)
-        pool.candidates = [*pool.candidates, *listed]
-    pool.times.done("fuse")
 
 
 async def read(pool: Pool) -> None:
@@ -186,14 +122,6 @@ async def keep_visible(pool: Pool) -> None:
     """The candidates that the query may see, with their memories and the times that these tell."""
     pool.kept, pool.told_unknown = with_told_times(pool, visible(pool, pool.candidates))
     pool.similarities = similarities_of(pool)
-
-
-async def weigh_by_age(pool: Pool) -> None:
-    """The fused scores, each times the factor of its memory's age."""
-    decay = decay_of(pool.profile, pool.question.now)
-    for candidate, memory in pool.kept:
-        candidate.fused *= decay(memory)
-    pool.kept = by_fused(pool.kept)
 
 
 async def find_evidence(pool: Pool) -> None:

@@ -18,7 +18,6 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import section_values
 from orion_recall.recall.bundle.select import DropReason
-from orion_recall.recall.search.all_sources import REPORTS_WEIGHT, FallbackSource
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
@@ -36,6 +35,16 @@ Memories = Mapping[int, MemoryView]
 Method = Literal["rrf", "min_max", "bm25_decay"]
 MOST_OF_PERIOD: Final = 200
 """Memories of a period that are candidates, the newest ones."""
+REPORTS_WEIGHT = 0.5
+"""The weight in the fusion of a list of reports, where the person's own turns have 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackSource:
+    """The source that is searched while the index is away, and its breaker."""
+
+    source: Source
+    breaker: Breaker = field(default_factory=Breaker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,8 +32,7 @@ from orion_recall.models.opening import open_embedder, open_reranker
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.search.all_sources import FallbackSource
-from orion_recall.recall.types import Sources
+from orion_recall.recall.types import FallbackSource, Sources
 from orion_recall.settings import Settings
 from orion_recall.sources.further import open_further
 from orion_recall.sources.graph import RdfSource, entities_like, statement_weights

@@ -30,7 +30,7 @@ from orion_recall.index.texts import dense_form_of_view
 from orion_recall.interfaces import MemoryReader
 from orion_recall.memory.extraction.light import find_times
 from orion_recall.profile import Profile
-from orion_recall.recall.search.all_sources import or_else
+from orion_recall.recall.search.all_sources import asks_others, or_else
 from orion_recall.recall.types import Fusing, Method, Pairs, Pool
 from orion_recall.scoring.candidates import Candidate, recency
 from orion_recall.scoring.intervals import told_ranges
@@ -123,6 +123,37 @@ def _best(fused: Mapping[int, float], limit: int) -> list[int]:
 def _in_order(scored: Sequence[tuple[float, int]]) -> list[int]:
     worst: list[float] = np.round([-score for score, _ in scored], 9).tolist()  # a fifth of a hundred calls' time
     return [key for _, key in sorted(zip(worst, map(_SECOND, scored), strict=True))]
+
+
+async def fuse_hits(pool: Pool) -> None:
+    """One candidate a memory, best first: as many as are ranked, by fused score, and by age where the newest are
+    favoured; and the memories of the period that no source has found."""
+    favours_newest = pool.profile.fusion.method == "bm25_decay"  # the ages of candidates are not known yet
+    pool.candidates = fuse(
+        pool.found.reports,
+        pool.fusing,
+        limit=None if favours_newest else pool.most,
+        with_text=WITH_TEXT if pool.sources.has_external or asks_others(pool.found.reports) else 0,
+        within=pool.found.within,
+    )
+    if favours_newest:
+        decay, readers, left_s = decay_of(pool.profile, pool.question.now), pool.sources.readers, pool.left_s
+        pool.candidates = await newest_favoured(
+            pool.candidates, decay, pool.most, readers, left_s, is_away=pool.is_away
+        )
+    if pool.is_recap:
+        known = {candidate.key for candidate in pool.candidates}
+        listed = (Candidate(key=key, led_by="period") for key in pool.listed if key not in known)
+        pool.candidates = [*pool.candidates, *listed]
+    pool.times.done("fuse")
+
+
+async def weigh_by_age(pool: Pool) -> None:
+    """The fused scores, each times the factor of its memory's age."""
+    decay = decay_of(pool.profile, pool.question.now)
+    for candidate, memory in pool.kept:
+        candidate.fused *= decay(memory)
+    pool.kept = by_fused(pool.kept)
 
 
 def rrf_score(candidate: Candidate, by: Fusing) -> float:
