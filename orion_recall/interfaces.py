@@ -36,12 +36,6 @@ class EntityFinder(Protocol):
     async def find_entities(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
 
 
-class EntityLikeness(Protocol):
-    """Finds entities with names similar in meaning to a text: (label, cosine), best first."""
-
-    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]: ...
-
-
 class TitleFinder(Protocol):
     """Finds the memories of a scope by their titles (see `text.names`).
 
@@ -259,15 +253,15 @@ class MemoryGraph(Projection, MemoryReader, OwnGraph, Protocol):
 
 
 class Unavailable:
-    """A source that could not be opened; each search raises the reason."""
+    """A source that could not be opened; each search raises the reason, or what is `told` in its place."""
 
-    def __init__(self, name: SourceName, reason: str) -> None:
+    def __init__(self, name: SourceName, reason: str, *, told: str | None = None) -> None:
         self.name: SourceName = name
-        self.reason = reason
+        self.reason, self._told = reason, told
 
     async def search(self, request: SearchRequest) -> Sequence[Hit]:
         """SourceError, always."""
-        raise SourceError(self.reason)
+        raise SourceError(self.reason if self._told is None else self._told)
 
 
 def in_scope(memory: MemoryView, scope: Scope) -> bool:

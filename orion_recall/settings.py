@@ -2,6 +2,9 @@
 
 How to recall is not here: that is a profile (YAML). Every variable begins with `ORION_`. An address that is
 not set means the embedded engine (`up`, `demo`) or, for Postgres under `worker`, no Postgres.
+
+A value that cannot be used raises a ValueError that says what to write instead, and quotes no address: it may hold
+a password.
 """
 
 from __future__ import annotations
@@ -9,11 +12,24 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orion_recall.contracts import (
     DECISION_KIND,
@@ -28,24 +44,12 @@ from orion_recall.contracts import (
 from orion_recall.contracts.fields import MEMORY_KINDS
 from orion_recall.errors import InvalidMessage, SettingsError
 from orion_recall.postgres.address import DEFAULT_SCHEMA, with_schema
-from orion_recall.setting_values import (
-    BusUrl,
-    Columns,
-    CommaList,
-    KeywordSetting,
-    LaneUse,
-    LlmUrl,
-    LogLevel,
-    MemoryKinds,
-    QdrantUrl,
-    RedactionRules,
-    SourceNames,
-    SparqlUrl,
-    TeiUrl,
-    Tenants,
-    secrets_in_files,
-)
-from orion_recall.text.keyword_weights import SHIPPED
+from orion_recall.source_specs import source_names
+from orion_recall.text.keyword_weights import SHIPPED, KeywordWeights, keyword_weights_of
+from orion_recall.text.redaction import check_rules
+from orion_recall.values import SourceName
+
+T = TypeVar("T")
 
 RECALL_GROUP = "orion-recall"
 DECISIONS_GROUP = "orion-recall-decisions"
@@ -68,238 +72,342 @@ _FORMER = {
 """Settings that an earlier version had, and what took their place."""
 
 
+LaneUse = Literal["ignore", "tag", "scope"]
+
+# After the name of a secret setting: the file that holds its value.
+FILE_SUFFIX = "_FILE"
+
+BUS_SCHEMES = ("redis://", "rediss://", "unix://", "redis+sentinel://", "rediss+sentinel://")
+
+TIMELINE_ROLES = (
+    "tenant", "id", "ts", "text", "title", "session_id", "node_id", "user_id", "agent_id", "run_id", "kind",
+    "speaker", "uri", "tags", "search",
+)  # fmt: skip
+
+
+def _split(value: Any) -> Any:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _tenants(tenants: tuple[str, ...]) -> tuple[str, ...]:
+    if not tenants:
+        raise ValueError("name at least one tenant, or * for all")
+    return tenants
+
+
+def _columns(value: Any) -> Any:
+    """The columns by role, of `role=column,role=column`; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+    by_role = {role.strip(): column.strip() for role, _, column in pairs}
+    for role in by_role:
+        if role not in TIMELINE_ROLES:
+            raise ValueError(f"{role!r} is not a role; roles are {', '.join(TIMELINE_ROLES)}")
+    return by_role
+
+
+def _bus(value: SecretStr | None) -> SecretStr | None:
+    if value is not None and not value.get_secret_value().startswith(BUS_SCHEMES):
+        raise ValueError(
+            "write redis://host:6379/0, rediss://…, unix:///path/to/socket or "
+            "redis+sentinel://host:26379,host2:26379/mymaster/0"
+        )
+    return value
+
+
+def _http(example: str, secret: str, *, with_query: bool = False) -> AfterValidator:
+    """The check of an http address that holds no secret: `secret` says where that belongs."""
+
+    def check(value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if "@" in parts.netloc or (parts.query and not with_query):
+            raise ValueError(f"leave user, password and query out: {secret}")
+        is_http = parts.scheme in ("http", "https") and parts.hostname and not parts.fragment
+        with suppress(ValueError):  # a port that is no number; it may be somebody's password
+            if is_http and parts.port != 0:
+                return value.rstrip("/")
+        raise ValueError(f"write {example}")
+
+    return AfterValidator(check)
+
+
+def _source(name: str) -> str:
+    """Not by a Literal: packages with sources are looked for when one is named, not by every command."""
+    if (names := source_names()) and name not in names:
+        *first, last = (repr(one) for one in names)
+        raise PydanticCustomError(
+            "literal_error", "Input should be {names}", {"names": f"{', '.join(first)} or {last}"}
+        )
+    return name
+
+
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]  # many write INFO
+CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Tenants = Annotated[CommaList, AfterValidator(_tenants)]
+MemoryKinds = Annotated[
+    tuple[Annotated[str, StringConstraints(max_length=64)], ...], NoDecode, BeforeValidator(_split)
+]
+RedactionRules = Annotated[CommaList, AfterValidator(check_rules)]
+SourceNames = Annotated[
+    tuple[Annotated[SourceName, AfterValidator(_source)], ...] | None, NoDecode, BeforeValidator(_split)
+]
+Columns = Annotated[Mapping[str, str], NoDecode, BeforeValidator(_columns)]
+KeywordSetting = Annotated[KeywordWeights, NoDecode, BeforeValidator(keyword_weights_of)]
+BusUrl = Annotated[SecretStr | None, AfterValidator(_bus)]
+QdrantUrl = Annotated[
+    str | None, _http("http://host:6333 or https://host:6333", "the key goes into ORION_QDRANT_API_KEY")
+]
+SparqlUrl = Annotated[
+    str | None,
+    _http(
+        "http://host:7878/query or https://…",
+        "user and password belong in ORION_SPARQL_USER and ORION_SPARQL_PASSWORD",
+        with_query=True,
+    ),
+]
+TeiUrl = Annotated[
+    str | None, _http("http://host:port or https://host:port", "the key belongs in ORION_TEI_API_KEY")
+]
+LlmUrl = Annotated[
+    str | None,
+    _http("http://host:port/v1 or https://host/v1", "the key goes into ORION_LLM_API_KEY"),
+    AfterValidator(lambda value: value and value.removesuffix("/chat/completions")),
+]
+
+
+def secrets_in_files(fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    """Secret settings that are given as files, by name: ORION_NAME_FILE is the path, the file's text the value.
+
+    One line end after it is left out. ValueError, which names the variables, for a file that cannot be read or is
+    empty, and where ORION_NAME is set as well.
+    """
+    environment = {name.upper(): value for name, value in os.environ.items()}
+    found: dict[str, str] = {}
+    for field in (name for name, field in fields.items() if is_secret(field)):
+        name = f"ORION_{field}".upper()
+        if not (path := environment.get(f"{name}{FILE_SUFFIX}")):
+            continue
+        if environment.get(name):
+            raise ValueError(f"{name} and {name}{FILE_SUFFIX} are both set: leave one of them out")
+        try:
+            value = Path(path).read_text("utf-8").removesuffix("\n").removesuffix("\r")
+        except (OSError, UnicodeDecodeError) as error:
+            why = (error.strerror or error) if isinstance(error, OSError) else "it is no text"
+            raise ValueError(f"{name}{FILE_SUFFIX}: {path} cannot be read: {why}") from error
+        if not value:
+            raise ValueError(f"{name}{FILE_SUFFIX}: {path} is empty")
+        found[field] = value
+    return found
+
+
+def is_secret(field: FieldInfo) -> bool:
+    """Whether a setting is, or may hold, a secret."""
+    return SecretStr in {field.annotation, *getattr(field.annotation, "__args__", ())}
+
+
+def _setting(default: T, description: str, **bounds: Any) -> T:
+    """A setting with its default; `bounds` are those of a pydantic `Field`."""
+    return Field(default=default, description=description, **bounds)
+
+
 class Settings(BaseSettings):
     """The settings of one worker. `Settings.read()` makes them, and turns mistakes into `SettingsError`."""
 
     model_config = SettingsConfigDict(env_prefix="ORION_", frozen=True, extra="ignore")
 
-    redis_url: BusUrl = Field(
-        default=None, description="bus: redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://"
-    )
-    postgres_dsn: SecretStr | None = Field(default=None, description="record, timeline and decision log")
-    postgres_schema: str = Field(
-        default=DEFAULT_SCHEMA,
+    redis_url: BusUrl = _setting(None, "bus: redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://")
+    postgres_dsn: SecretStr | None = _setting(None, "record, timeline and decision log")
+    postgres_schema: str = _setting(
+        DEFAULT_SCHEMA,
+        "schema that our tables are in; made when it is absent",
         pattern=r"^[a-z_][a-z0-9_]*$",
         max_length=63,
-        description="schema that our tables are in; made when it is absent",
     )
-    analyst_dsn: SecretStr | None = Field(
-        default=None, description="what `decisions sql` uses: a login that is orion_analyst and no more"
+    analyst_dsn: SecretStr | None = _setting(
+        None, "what `decisions sql` uses: a login that is orion_analyst and no more"
     )
-    qdrant_url: QdrantUrl = Field(
-        default=None, description="index: http:// or https://; the port is 6333 by default"
+    qdrant_url: QdrantUrl = _setting(None, "index: http:// or https://; the port is 6333 by default")
+    qdrant_api_key: SecretStr | None = _setting(None, "of the Qdrant server; it must be able to write")
+    qdrant_collection: str = _setting(
+        "orion-recall", "made when it is absent", pattern=r"^[\w.-]*\w[\w.-]*$", max_length=255
     )
-    qdrant_api_key: SecretStr | None = Field(
-        default=None, description="of the Qdrant server; it must be able to write"
-    )
-    qdrant_collection: str = Field(
-        default="orion-recall", pattern=r"^[\w.-]*\w[\w.-]*$", max_length=255, description="made when it is absent"
-    )
-    data_dir: Path = Field(default=Path(".orion"), description="embedded engines, index and graph")
-    min_free_bytes: int = Field(
-        default=256 << 20,
-        ge=0,
-        description="free bytes on the disks of ORION_DATA_DIR below which index and graph are not written; "
+    data_dir: Path = _setting(Path(".orion"), "embedded engines, index and graph")
+    min_free_bytes: int = _setting(
+        256 << 20,
+        "free bytes on the disks of ORION_DATA_DIR below which index and graph are not written; "
         "below half of it the embedded bus refuses callers, below a quarter the embedded Postgres writes; 0: any",
-    )
-    bus_memory_bytes: int = Field(
-        default=1 << 30,
         ge=0,
-        description="memory of the embedded bus; when it is full it refuses callers; 0: no limit",
     )
-    prefix: str = Field(default="", description="put before every stream, key and reply address")
+    bus_memory_bytes: int = _setting(
+        1 << 30, "memory of the embedded bus; when it is full it refuses callers; 0: no limit", ge=0
+    )
+    prefix: str = _setting("", "put before every stream, key and reply address")
 
-    tenants: Tenants = Field(default=("default",), description="tenants served; * serves all")
-    default_tenant: str = Field(default="default", min_length=1, description="of a query that names none")
-    default_profile: str = Field(default="reflect.v1", description="of a query that names none")
-    profiles_dir: Path | None = Field(default=None, description="profile YAML; default: the shipped ones")
+    tenants: Tenants = _setting(("default",), "tenants served; * serves all")
+    default_tenant: str = _setting("default", "of a query that names none", min_length=1)
+    default_profile: str = _setting("reflect.v1", "of a query that names none")
+    profiles_dir: Path | None = _setting(None, "profile YAML; default: the shipped ones")
 
-    concurrency: int = Field(default=10, ge=1, le=256, description="recalls at once")
-    max_waiting: int = Field(
-        default=1000,
+    concurrency: int = _setting(10, "recalls at once", ge=1, le=256)
+    max_waiting: int = _setting(
+        1000,
+        "queries that may wait in a worker, taken from tenants in turn; what cannot be answered in its "
+        "ttl, or is beyond this number, is refused at once; 0: they wait on the bus",
         ge=0,
         le=100_000,
-        description="queries that may wait in a worker, taken from tenants in turn; what cannot be answered in its "
-        "ttl, or is beyond this number, is refused at once; 0: they wait on the bus",
     )
-    shadows_at_once: int = Field(
-        default=2, ge=0, le=64, description="recalls by shadow profiles at once, after the replies; 0: none"
+    shadows_at_once: int = _setting(
+        2, "recalls by shadow profiles at once, after the replies; 0: none", ge=0, le=64
     )
-    deadline_ms: int = Field(default=2000, ge=10, description="longest a recall may take")
-    claim_idle_ms: int = Field(
-        default=5000, ge=100, description="idle time after which another worker claims; of decisions six times that"
+    deadline_ms: int = _setting(2000, "longest a recall may take", ge=10)
+    claim_idle_ms: int = _setting(
+        5000, "idle time after which another worker claims; of decisions six times that", ge=100
     )
-    refresh_ms: int = Field(default=1000, ge=20, description="how often a worker refreshes what it holds")
-    max_deliveries: int = Field(default=5, ge=1, description="deliveries after which an entry is poison")
-    max_query_bytes: int = Field(
-        default=262_144,
-        ge=1024,
-        description="a larger query is invalid, as is one of more values (items, fields) than a 160th of this",
+    refresh_ms: int = _setting(1000, "how often a worker refreshes what it holds", ge=20)
+    max_deliveries: int = _setting(5, "deliveries after which an entry is poison", ge=1)
+    max_query_bytes: int = _setting(
+        262_144, "a larger query is invalid, as is one of more values (items, fields) than a 160th of this", ge=1024
     )
-    max_message_bytes: int = Field(
-        default=8_388_608,
-        ge=1024,
-        description="the same of messages that store or change memories, and of feedback",
+    max_message_bytes: int = _setting(
+        8_388_608, "the same of messages that store or change memories, and of feedback", ge=1024
     )
-    clock_bound_ms: int = Field(
-        default=1000, ge=1, description="difference between this machine's clock and the bus's that doctor warns of"
+    clock_bound_ms: int = _setting(
+        1000, "difference between this machine's clock and the bus's that doctor warns of", ge=1
     )
-    query_lane: LaneUse = Field(
-        default="ignore",
-        description="a query's lane: ignore, tag (only memories with that tag) or scope (session or user)",
+    query_lane: LaneUse = _setting(
+        "ignore", "a query's lane: ignore, tag (only memories with that tag) or scope (session or user)"
     )
 
-    keys_file: Path | None = Field(
-        default=None,
-        description="ring of the callers' keys (`orion-recall keys`): with it only signed messages are served",
+    keys_file: Path | None = _setting(
+        None, "ring of the callers' keys (`orion-recall keys`): with it only signed messages are served"
     )
-    signed_within_s: int = Field(
-        default=300,
-        ge=1,
-        le=604_800,
-        description="how old a signature may be when its message is first read, by the clock of the bus",
+    signed_within_s: int = _setting(
+        300, "how old a signature may be when its message is first read, by the clock of the bus", ge=1, le=604_800
     )
-    key: Path | None = Field(
-        default=None, description="file of the key that commands and `RecallClient` sign with; default: unsigned"
+    key: Path | None = _setting(
+        None, "file of the key that commands and `RecallClient` sign with; default: unsigned"
     )
 
-    query_channels: CommaList = Field(
-        default=(QUERY_KIND, "orion:exec:request:RecallService"),
-        description="pub/sub channels on which queries are heard as well; empty: none",
+    query_channels: CommaList = _setting(
+        (QUERY_KIND, "orion:exec:request:RecallService"),
+        "pub/sub channels on which queries are heard as well; empty: none",
     )
-    decision_channels: CommaList = Field(
-        default=(), description="pub/sub channels on which decisions are published, too, with their V1 fields"
+    decision_channels: CommaList = _setting(
+        (), "pub/sub channels on which decisions are published, too, with their V1 fields"
     )
-    reply_streams: CommaList = Field(default=(REPLY_KIND, f"{REPLY_KIND}:*"), description="allowed streams")
-    reply_channels: CommaList = Field(
-        default=("orion-exec:result:*", "orion:exec:result:*", "orion:orch:result:*"),
-        description="allowed pub/sub channels",
+    reply_streams: CommaList = _setting((REPLY_KIND, f"{REPLY_KIND}:*"), "allowed streams")
+    reply_channels: CommaList = _setting(
+        ("orion-exec:result:*", "orion:exec:result:*", "orion:orch:result:*"), "allowed pub/sub channels"
     )
-    reply_maxlen: int = Field(default=10_000, ge=1, description="entries kept on a reply stream")
-    reply_ttl_s: int = Field(default=600, ge=1, description="life of a caller's reply stream, and of an entry")
-    reply_bytes: int = Field(
-        default=64 << 20, ge=1 << 20, description="bytes kept on a reply stream; beyond, the oldest replies go"
+    reply_maxlen: int = _setting(10_000, "entries kept on a reply stream", ge=1)
+    reply_ttl_s: int = _setting(600, "life of a caller's reply stream, and of an entry", ge=1)
+    reply_bytes: int = _setting(64 << 20, "bytes kept on a reply stream; beyond, the oldest replies go", ge=1 << 20)
+    dead_letters_cap: int = _setting(10_000, "dead letters kept of each stream", ge=1)
+    dead_letters_bytes: int = _setting(
+        32 << 20, "bytes of dead letters kept of each stream; beyond, the oldest go", ge=1 << 20
     )
-    dead_letters_cap: int = Field(default=10_000, ge=1, description="dead letters kept of each stream")
-    dead_letters_bytes: int = Field(
-        default=32 << 20, ge=1 << 20, description="bytes of dead letters kept of each stream; beyond, the oldest go"
+    decisions_cap: int = _setting(1_000_000, "decisions kept while no sink reads", ge=100)
+    decisions_bytes: int = _setting(
+        512 << 20, "bytes of decisions kept on the bus; beyond, the oldest go", ge=1 << 20
     )
-    decisions_cap: int = Field(default=1_000_000, ge=100, description="decisions kept while no sink reads")
-    decisions_bytes: int = Field(
-        default=512 << 20, ge=1 << 20, description="bytes of decisions kept on the bus; beyond, the oldest go"
-    )
-    decisions_keep_s: int = Field(default=3600, ge=0, description="how long persisted decisions stay on the bus")
+    decisions_keep_s: int = _setting(3600, "how long persisted decisions stay on the bus", ge=0)
 
-    memory_kinds: MemoryKinds = Field(default=(), description=f"kinds of memories beside {', '.join(MEMORY_KINDS)}")
-    where_cap: int = Field(
-        default=1000, ge=1, description="memories that one update or delete by query may change at most"
-    )
-    acknowledge_ms: int = Field(
-        default=2000, ge=0, description="how long a receipt of a change waits for index and graph everywhere"
+    memory_kinds: MemoryKinds = _setting((), f"kinds of memories beside {', '.join(MEMORY_KINDS)}")
+    where_cap: int = _setting(1000, "memories that one update or delete by query may change at most", ge=1)
+    acknowledge_ms: int = _setting(
+        2000, "how long a receipt of a change waits for index and graph everywhere", ge=0
     )
 
-    decisions_retention_days: int | None = Field(
-        default=None, ge=1, le=36_500, description="age in days after which decisions are deleted; default: kept"
+    decisions_retention_days: int | None = _setting(
+        None, "age in days after which decisions are deleted; default: kept", ge=1, le=36_500
     )
-    retention: Path | None = Field(
-        default=None, description="YAML file: days that decisions, requests and dead letters are kept, by tenant"
+    retention: Path | None = _setting(
+        None, "YAML file: days that decisions, requests and dead letters are kept, by tenant"
     )
-    query_text: Literal["full", "hash", "none"] = Field(
-        default="full", description="what decisions keep of a query's text: full, hash or none"
+    query_text: Literal["full", "hash", "none"] = _setting(
+        "full", "what decisions keep of a query's text: full, hash or none"
     )
-    redact: RedactionRules = Field(default=(), description="place:kind,… to redact, as store:key,log:all")
-    query_hash_key: SecretStr | None = Field(
-        default=None, description="secret that keys the hash of a query's text; the same for all workers"
+    redact: RedactionRules = _setting((), "place:kind,… to redact, as store:key,log:all")
+    query_hash_key: SecretStr | None = _setting(
+        None, "secret that keys the hash of a query's text; the same for all workers"
     )
 
-    timeline_table: str = Field(
-        default="collapse_mirror",
-        description="table or view, may be schema.name; rows of another than the own view are cited as table:id",
+    timeline_table: str = _setting(
+        "collapse_mirror",
+        "table or view, may be schema.name; rows of another than the own view are cited as table:id",
     )
     timeline_columns: Columns = Field(
         default_factory=dict[str, str],
         description="role=column,…; text=a+b joins columns; a role is left out by an empty column; "
         "default: every role by its own name, where there is such a column",
     )
-    timeline_tenant: str | None = Field(
-        default=None, description="the tenant that a table without a tenant column belongs to"
+    timeline_tenant: str | None = _setting(None, "the tenant that a table without a tenant column belongs to")
+    mappings: Path | None = _setting(None, "YAML file that maps stores of others")
+    sparql_url: SparqlUrl = _setting(None, "graph: the query address of a SPARQL 1.1 server")
+    sparql_update_url: SparqlUrl = _setting(
+        None, "its update address; default: the query address, /query made /update"
     )
-    mappings: Path | None = Field(default=None, description="YAML file that maps stores of others")
-    sparql_url: SparqlUrl = Field(default=None, description="graph: the query address of a SPARQL 1.1 server")
-    sparql_update_url: SparqlUrl = Field(
-        default=None, description="its update address; default: the query address, /query made /update"
-    )
-    sparql_user: str | None = Field(default=None, description="of the SPARQL server, with a password")
-    sparql_password: SecretStr | None = Field(default=None, description="of the SPARQL server's user")
-    sparql_token: SecretStr | None = Field(default=None, description="bearer token for the SPARQL server")
+    sparql_user: str | None = _setting(None, "of the SPARQL server, with a password")
+    sparql_password: SecretStr | None = _setting(None, "of the SPARQL server's user")
+    sparql_token: SecretStr | None = _setting(None, "bearer token for the SPARQL server")
 
-    model_path: Path | None = Field(default=None, description="folder of ONNX embedding weights")
+    model_path: Path | None = _setting(None, "folder of ONNX embedding weights")
 
-    embedder: Literal["onnx", "transformers", "tei"] = Field(
-        default="onnx", description="what embeds: onnx (the default model), transformers or tei (a server)"
+    embedder: Literal["onnx", "transformers", "tei"] = _setting(
+        "onnx", "what embeds: onnx (the default model), transformers or tei (a server)"
     )
-    embedding_precision: Literal["int8", "fp32"] = Field(
-        default="int8", description="of the default model on onnx: int8, or fp32 as it was published"
+    embedding_precision: Literal["int8", "fp32"] = _setting(
+        "int8", "of the default model on onnx: int8, or fp32 as it was published"
     )
-    token_vectors: bool = Field(
-        default=True,
-        description="whether a new index holds the vectors of single tokens, which `ranking.late` compares (6 kB a "
+    token_vectors: bool = _setting(
+        True,
+        "whether a new index holds the vectors of single tokens, which `ranking.late` compares (6 kB a "
         "memory of 33 tokens)",
     )
-    keyword_weights: KeywordSetting = Field(
-        default=SHIPPED, description="BM25 of the index: k1=1.5,b=0.75,length=32"
+    keyword_weights: KeywordSetting = _setting(SHIPPED, "BM25 of the index: k1=1.5,b=0.75,length=32")
+    model: str | None = _setting(None, "of transformers: a model's name, or its folder")
+    tei_url: TeiUrl = _setting(None, "of tei: the embedding server, http:// or https://")
+    tei_api_key: SecretStr | None = _setting(None, "what both TEI servers ask for, if anything")
+    reranker: Literal["none", "transformers", "tei"] = _setting(
+        "none", "what reranks where a profile wants it: none, transformers or tei (a server)"
     )
-    model: str | None = Field(default=None, description="of transformers: a model's name, or its folder")
-    tei_url: TeiUrl = Field(default=None, description="of tei: the embedding server, http:// or https://")
-    tei_api_key: SecretStr | None = Field(default=None, description="what both TEI servers ask for, if anything")
-    reranker: Literal["none", "transformers", "tei"] = Field(
-        default="none", description="what reranks where a profile wants it: none, transformers or tei (a server)"
+    reranker_model: str | None = _setting(
+        None, "of the transformers reranker: a cross-encoder's name, or its folder"
     )
-    reranker_model: str | None = Field(
-        default=None, description="of the transformers reranker: a cross-encoder's name, or its folder"
+    reranker_url: TeiUrl = _setting(None, "of the tei reranker: its server, for a TEI server has one model")
+    extractor: Literal["light", "spacy", "llm"] = _setting(
+        "light", "what finds names and statements: light (rules), spacy or llm (a server)"
     )
-    reranker_url: TeiUrl = Field(
-        default=None, description="of the tei reranker: its server, for a TEI server has one model"
+    spacy_model: str = _setting(
+        "en_core_web_sm", "of spacy: an installed pipeline's name, or its folder", min_length=1
     )
-    extractor: Literal["light", "spacy", "llm"] = Field(
-        default="light", description="what finds names and statements: light (rules), spacy or llm (a server)"
+    llm_url: LlmUrl = _setting(None, "of llm: an OpenAI-compatible address, what stands before /chat/completions")
+    llm_model: str | None = _setting(None, "of llm: the model's name, as its server knows it")
+    llm_api_key: SecretStr | None = _setting(None, "what the llm's server asks for, if anything")
+    llm_timeout_s: float = _setting(30.0, "longest wait for one answer of the llm", gt=0, le=600)
+    llm_concurrency: int = _setting(4, "memories a worker asks the llm about at once", ge=1, le=64)
+    health_port: Annotated[int | None, Field(ge=0, le=65535)] = _setting(
+        None, "port of /live, /ready and /metrics; 0 takes a free one"
     )
-    spacy_model: str = Field(
-        default="en_core_web_sm", min_length=1, description="of spacy: an installed pipeline's name, or its folder"
+    health_host: str = _setting("127.0.0.1", "address that port listens on", min_length=1)
+    ready_sources: SourceNames = _setting(
+        None,
+        "sources that must answer for /ready, as vector,rdf; empty: none; default: those of the default profile",
     )
-    llm_url: LlmUrl = Field(
-        default=None, description="of llm: an OpenAI-compatible address, what stands before /chat/completions"
-    )
-    llm_model: str | None = Field(default=None, description="of llm: the model's name, as its server knows it")
-    llm_api_key: SecretStr | None = Field(default=None, description="what the llm's server asks for, if anything")
-    llm_timeout_s: float = Field(default=30.0, gt=0, le=600, description="longest wait for one answer of the llm")
-    llm_concurrency: int = Field(default=4, ge=1, le=64, description="memories a worker asks the llm about at once")
-    health_port: Annotated[int | None, Field(ge=0, le=65535)] = Field(
-        default=None, description="port of /live, /ready and /metrics; 0 takes a free one"
-    )
-    health_host: str = Field(default="127.0.0.1", min_length=1, description="address that port listens on")
-    ready_sources: SourceNames = Field(
-        default=None,
-        description="sources that must answer for /ready, as vector,rdf; empty: none; "
-        "default: those of the default profile",
-    )
-    look_every_s: float = Field(
-        default=10.0, ge=0, le=3600, description="seconds between looks at the sources, for `status`; 0: never"
+    look_every_s: float = _setting(
+        10.0, "seconds between looks at the sources, for `status`; 0: never", ge=0, le=3600
     )
 
-    console_host: str = Field(default="127.0.0.1", min_length=1, description="address of the console")
-    console_port: Annotated[int, Field(ge=0, le=65535)] = Field(
-        default=8642, description="port of the console; 0 takes a free one"
+    console_host: str = _setting("127.0.0.1", "address of the console", min_length=1)
+    console_port: Annotated[int, Field(ge=0, le=65535)] = _setting(8642, "port of the console; 0 takes a free one")
+    console_tokens: Path | None = _setting(
+        None, "TOML file of the console's tokens; without it only loopback is listened on"
     )
-    console_tokens: Path | None = Field(
-        default=None, description="TOML file of the console's tokens; without it only loopback is listened on"
-    )
-    console_names: CommaList = Field(
-        default=(), description="further host names under which browsers reach the console"
-    )
-    console_saves_profiles: bool = Field(
-        default=False, description="whether the console may write the files of ORION_PROFILES_DIR"
-    )
+    console_names: CommaList = _setting((), "further host names under which browsers reach the console")
+    console_saves_profiles: bool = _setting(False, "whether the console may write the files of ORION_PROFILES_DIR")
 
     node: str = Field(
         default_factory=socket.gethostname, description="this machine, in envelopes; default: the host's name"
@@ -308,8 +416,8 @@ class Settings(BaseSettings):
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
         description="this worker: its consumer name on the bus; default: host and process id",
     )
-    content_capture: bool = Field(default=False, description="let query and memory text into logs and spans")
-    log_level: LogLevel = Field(default="info", description="debug, info, warning or error")
+    content_capture: bool = _setting(False, "let query and memory text into logs and spans")
+    log_level: LogLevel = _setting("info", "debug, info, warning or error")
 
     @field_validator("decision_channels")
     @classmethod

@@ -127,46 +127,27 @@ def top_k_key(name: SourceName) -> str:
     return "sql_top_k" if name == "sql_timeline" else f"{name}_top_k"
 
 
-BUILT_IN: tuple[SourceSpec, ...] = (
+_TEXT_LAYERS: tuple[LayerName, ...] = ("episodic", "procedural", "prospective", "planning")
+# Name, title, found_by, found_in, source_ref, weight, top_k and layers; the name is the label.
+_BUILT_IN: tuple[tuple[SourceName, str, str, str, str, float, int, tuple[LayerName, ...]], ...] = (
+    ("vector", "the vector source", "by meaning", "meaning", "index", 1.0, 0, _TEXT_LAYERS),
+    ("lexical", "the keyword source", "by words", "words", "index", 1.0, 0, _TEXT_LAYERS),
+    ("rdf", "the graph source", "in the graph", "graph", "graph", 0.5, 0, ("graph",)),
+    ("sql_timeline", "the SQL timeline", "in the timeline", "timeline", "collapse_mirror", 0.5, 8, ("episodic",)),
+)
+BUILT_IN: tuple[SourceSpec, ...] = tuple(
     SourceSpec(
-        name="vector",
-        label="vector",
-        title="the vector source",
-        found_by="by meaning",
-        found_in="meaning",
-        source_ref="index",
-        weight=1.0,
-        layers=("episodic", "procedural", "prospective", "planning"),
-    ),
-    SourceSpec(
-        name="lexical",
-        label="lexical",
-        title="the keyword source",
-        found_by="by words",
-        found_in="words",
-        source_ref="index",
-        weight=1.0,
-        layers=("episodic", "procedural", "prospective", "planning"),
-    ),
-    SourceSpec(
-        name="rdf",
-        label="rdf",
-        title="the graph source",
-        found_by="in the graph",
-        found_in="graph",
-        source_ref="graph",
-        layers=("graph",),
-    ),
-    SourceSpec(
-        name="sql_timeline",
-        label="sql_timeline",
-        title="the SQL timeline",
-        found_by="in the timeline",
-        found_in="timeline",
-        source_ref="collapse_mirror",
-        top_k=8,
-        layers=("episodic",),
-    ),
+        name=name,
+        label=name,
+        title=title,
+        found_by=by,
+        found_in=within,
+        source_ref=ref,
+        weight=weight,
+        top_k=top_k,
+        layers=layers,
+    )
+    for name, title, by, within, ref, weight, top_k, layers in _BUILT_IN
 )
 BUILT_IN_NAMES: frozenset[SourceName] = frozenset(spec.name for spec in BUILT_IN)
 
@@ -195,11 +176,10 @@ class Refused(NamedTuple):
 def _found() -> Mapping[Group, Sequence[EntryPoint]]:
     """The entry points of both groups, from one look at what is installed."""
     each = entry_points()
-    return {group: sorted(each.select(group=group), key=_order) for group in (SOURCES, SCORE_PARTS)}
-
-
-def _order(point: EntryPoint) -> tuple[str, str]:
-    return point.name, _package(point)
+    return {
+        group: sorted(each.select(group=group), key=lambda point: (point.name, _package(point)))
+        for group in (SOURCES, SCORE_PARTS)
+    }
 
 
 def _package(point: EntryPoint) -> str:
@@ -208,6 +188,7 @@ def _package(point: EntryPoint) -> str:
 
 @cache
 def _loaded(group: Group) -> tuple[tuple[Loaded, ...], tuple[Refused, ...]]:
+    """What the entry points of a group lead to, by name, and those that cannot be loaded."""
     loaded: list[Loaded] = []
     refused: list[Refused] = []
     for point in _found()[group]:
@@ -228,11 +209,6 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if is_shown else type(error).__name__
 
 
-def loaded(group: Group) -> tuple[Loaded, ...]:
-    """What the entry points of a group lead to, by name; those that cannot be loaded are left out."""
-    return _loaded(group)[0]
-
-
 class Checked(NamedTuple):
     """The entry points of a group that can be used, and the others with their reasons."""
 
@@ -245,10 +221,11 @@ def checked(group: Group, problem: Callable[[Loaded], str | None], taken: Sequen
 
     Where several packages have one name, none of them is used: which one would be left to chance.
     """
-    refused = list(_loaded(group)[1])
+    loaded, unloadable = _loaded(group)
+    refused = [*unloadable]
     packages = [(point.name, _package(point)) for point in _found()[group]]  # those that cannot be loaded, too
     used: list[Loaded] = []
-    for one in loaded(group):
+    for one in loaded:
         others = [package for name, package in packages if name == one.name and package != one.package]
         why = problem(one)
         if one.name in taken or is_of_models(one.name):

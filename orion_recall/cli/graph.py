@@ -56,7 +56,7 @@ from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.settings import Settings
-from orion_recall.sources.graph import NamesByMeaning
+from orion_recall.sources.graph import entities_like
 from orion_recall.text.normal import storable
 from orion_recall.values import TimeRange
 
@@ -241,7 +241,7 @@ async def _near_in_meaning(
     server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
     index = QdrantIndex(server, settings.qdrant_collection, embedder, SparseEncoder(settings.keyword_weights))
     stack.push_async_callback(index.close)
-    found = await NamesByMeaning(index, embedder).entities_like(text, tenant, 50)
+    found = await entities_like(index, embedder, text, tenant, 50)
     return [str(entity_iri(label)) for label, cosine in found if cosine >= _LEAST_COSINE]
 
 

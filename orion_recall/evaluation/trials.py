@@ -38,8 +38,7 @@ from orion_recall.evaluation.vectors import CachedEmbedder
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 

@@ -22,13 +22,14 @@ from typing import Literal
 from orion_recall.contracts.recall import CascadeStepV1, NotAsked, RecallOptionsV1
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import Cascade, Layer
+from orion_recall.recall.candidates.fuse import Decay, decay_of
 from orion_recall.recall.confidence.answer import Confidence, confidences
-from orion_recall.recall.pass_result import Drop, Dropped, PassResult, StageTimes
 from orion_recall.recall.ranking.score import combine, in_order, said_once
 from orion_recall.recall.search.all_sources import SILENT, or_else
 from orion_recall.recall.successors import successors_first
+from orion_recall.recall.types import Drop, Dropped, PassResult, StageTimes
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import ScoredCandidate, recency
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import source_names
 from orion_recall.sources.record import MemoryUse, RecordFacts
 from orion_recall.values import Hit, LayerName, Scope, SourceName, SourceReport
@@ -59,16 +60,15 @@ FIRST: Mapping[str, LayerName] = {
 class Limits:
     """One query's cascade: the profile's section with the query's options, the first layer, and the scope.
 
-    A layer brings `most` items. `asked_scope`: the query itself names its scope, which is then no layer's to widen.
+    A layer brings `most` items. A scope that the query itself names (`options`) is no layer's to widen.
     """
 
     cascade: Cascade
     first: LayerName
     most: int
     scope: Scope
-    asked_scope: bool
+    options: RecallOptionsV1
     session_id: str | None
-    user_id: str | None
 
 
 def limits_of(
@@ -90,9 +90,8 @@ def limits_of(
         first=cascade.first or FIRST.get(question_class, "semantic"),
         most=min(cascade.over_fetch * (options.k or profile.max_total_items), MOST_OF_A_LAYER),
         scope=scope,
-        asked_scope=options.scope is not None,
+        options=options,
         session_id=session_id,
-        user_id=options.user,
     )
 
 
@@ -105,13 +104,14 @@ def scope_of_layer(layer: Layer, limits: Limits) -> Scope | NotAsked:
     scope = replace(limits.scope, kinds=kinds, tags=tags)
     if layer.scope is None:
         return scope
-    if not limits.asked_scope:
+    if limits.options.scope is None:
         scope = replace(scope, session_id=None, user_id=None)  # the profile's, and this layer has its own
     if layer.scope == "session":
         session = limits.session_id
         return "no_session" if session is None else replace(scope, session_id=session)
     if layer.scope == "user":
-        return "no_user" if limits.user_id is None else replace(scope, user_id=limits.user_id)
+        user = limits.options.user
+        return "no_user" if user is None else replace(scope, user_id=user)
     return scope
 
 
@@ -120,12 +120,6 @@ def _both(asked: tuple[str, ...], searched: tuple[str, ...]) -> tuple[str, ...] 
     if not asked or not searched:
         return asked or searched
     return tuple(name for name in asked if name in searched) or None
-
-
-def profile_of_layer(layer: Layer, by: Profile, most: int) -> Profile:
-    """The profile by which a layer is searched: the query's, with the layer's sources on."""
-    sources = layer.sources or by.sources_on
-    return by.searching(sources, most).model_copy(update={"rank_pool": max(by.rank_pool, most)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,20 +187,26 @@ async def run_cascade(
     members: dict[LayerName, LayerResult] = {}
     cascade, depth = limits.cascade, 0
     names: Sequence[LayerName] = (limits.first,)
+    nothing: Mapping[str, MemoryUse] = {}
 
     async def searched(name: LayerName) -> tuple[CascadeStepV1, LayerResult | None]:
         layer, began = cascade.layers.named(name), time.perf_counter()
         scope = scope_of_layer(layer, limits)
         if isinstance(scope, str):
             return _not_asked(name, depth, scope), None
-        by = profile_of_layer(layer, profile, limits.most)
+        by = profile.searching(layer.sources or profile.sources_on, limits.most)
+        by = by.model_copy(update={"rank_pool": max(profile.rank_pool, limits.most)})
         times = StageTimes() if depth else stages
         result = await run_pass(by, scope, timeout_s=until - began, stages=times)
         ms = round((time.perf_counter() - began) * 1000, 3)
         # Those that say the same are items of their own until all layers are merged.
         said = [one for item in result.ranked for one in (replace(item, same=()), *item.same)]
         items, repeated = said[: limits.most], result.repeated
-        uses = await _uses(result, facts, limits, until=until)
+        uses = nothing  # while the record is away or slow
+        ids = [item.memory.id for item in result.ranked[:_USES_READ]]
+        if facts is not None and cascade.meta_memory and ids:
+            reading = facts.uses(limits.scope.tenant, ids)
+            uses = await or_else(reading, nothing, min(until - time.perf_counter(), _USES_S))
         sure = confidences(items, result.scored, understood.question, profile, repeated=repeated, uses=uses)
         member = LayerResult(result=result, items=items, confidences=sure, layer=layer)
         overall, relevance = member.first() if items else (None, None)
@@ -255,17 +255,6 @@ def _not_asked(name: LayerName, depth: int, why: NotAsked) -> CascadeStepV1:
     return CascadeStepV1(layer=name, depth=depth, hits=0, confidence=None, ms=0.0, late=[], not_asked=why)
 
 
-async def _uses(
-    result: PassResult, facts: RecordFacts | None, limits: Limits, *, until: float
-) -> Mapping[str, MemoryUse]:
-    """How the layer's first items were used, by id; none while the record is away or slow."""
-    nothing: Mapping[str, MemoryUse] = {}
-    ids = [item.memory.id for item in result.ranked[:_USES_READ]]
-    if facts is None or not limits.cascade.meta_memory or not ids:
-        return nothing
-    return await or_else(facts.uses(limits.scope.tenant, ids), nothing, min(until - time.perf_counter(), _USES_S))
-
-
 async def _pooled(
     limits: Limits,
     run_pass: RunPass,
@@ -305,12 +294,13 @@ def merged(
     best: dict[int, tuple[tuple[bool, bool, float], ScoredCandidate, LayerName]] = {}
     are_several = sum(bool(member.items) for member in members.values()) > 1
     weights, now = limits.cascade.merge.weights, understood.question.now
+    decay = decay_of(profile, now)
     for name, member in members.items():
         by_kind, is_compared = bool(member.layer.kinds), member.is_compared
         for in_layer in member.items:
             key = in_layer.candidate.key
             item = pooled.get(key, in_layer)
-            made = _composite(item, member, weights, profile, now) if are_several else item
+            made = _composite(item, member, weights, decay) if are_several else item
             claim = (by_kind, is_compared, made.score)
             if key not in best or claim > best[key][0]:
                 best[key] = (claim, made, name)
@@ -344,14 +334,13 @@ def pool_of(members: Iterable[LayerResult]) -> PassResult:
 
 
 def _composite(
-    item: ScoredCandidate, member: LayerResult, weights: Mapping[str, float], profile: Profile, now: float
+    item: ScoredCandidate, member: LayerResult, weights: Mapping[str, float], decay: Decay
 ) -> ScoredCandidate:
-    half_life, floor = profile.half_life_hours, profile.recency_floor
     parts = {
         "score": item.score,
         "confidence": member.confidences[item.candidate.key].overall,
         "layer": member.layer.weight,
-        "recency": recency(item.memory.ts, now, half_life_hours=half_life, minimum=floor),
+        "recency": decay(item.memory),
     }
     parts = {name: value for name, value in parts.items() if weights[name] > 0}
     return replace(item, score=combine(parts, weights), parts=parts, weights=weights)

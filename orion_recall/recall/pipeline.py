@@ -11,32 +11,92 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
+from orion_recall.contracts.recall import NoAnswerV1
 from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.lines import Selection
-from orion_recall.recall.bundle.select import select, select_recap
+from orion_recall.profile.sections import Render
+from orion_recall.recall.bundle.select import Selection, select, select_recap
 from orion_recall.recall.cascade import CascadeRun, limits_of, run_cascade
 from orion_recall.recall.confidence.answer import (
+    NO_CONFIDENCE,
     UNSURE_NOTE,
+    AnswerConfidence,
     answer_confidence,
     answer_of,
     asks_nothing,
     confidences,
 )
-from orion_recall.recall.pass_result import PassResult, StageTimes
 from orion_recall.recall.ranking.score import with_instructing
 from orion_recall.recall.search.all_sources import SILENT, asks_others, or_else
-from orion_recall.recall.search.period import is_answered, is_of_period, tries
+from orion_recall.recall.search.period import is_answered, tries
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, caps_of, requests_of, scope_of, shown_of
-from orion_recall.recall.search_pass import Pool, search_pass
-from orion_recall.recall.types import Recalled, Sources
-from orion_recall.recall.understand.question import understand, zone_of
+from orion_recall.recall.search_pass import search_pass
+from orion_recall.recall.types import ModelReport, PassResult, Pool, Sources, StageTimes
+from orion_recall.recall.understand.question import Understanding, understand, zone_of
+from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import source_names
 from orion_recall.text.normal import memory_key
+from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import JsonValue, Outcome, Scope, SourceReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled:
+    """The outcome of one recall. `selection` is what was kept of the ranked.
+
+    `clock` (epoch seconds), `timeout_s` and `read_at`, the outbox position that each copy had applied before the
+    search, by kind (`index`, `graph`), are what it went by besides its query. `result` is the search pass, or all
+    passes of a cascade together; None where nothing was searched. `is_unsure`: nothing clearly answers, the nearest
+    are handed over; `has_note`: the rendered text says so. `metadata` is that of the bundle's memories, by key.
+    """
+
+    outcome: Outcome
+    scope: Scope
+    selection: Selection
+    stage_ms: Mapping[str, float]
+    clock: float
+    timeout_s: float
+    read_at: Mapping[str, int]
+    understood: Understanding | None = None
+    result: PassResult | None = None
+    confidence: AnswerConfidence = NO_CONFIDENCE
+    cascade: CascadeRun | None = None
+    withheld: NoAnswerV1 | None = None
+    is_unsure: bool = False
+    has_note: bool = False
+    strategy: str | None = None
+    render: Render | None = None
+    redaction: Redaction = NO_REDACTION
+    metadata: Mapping[int, Mapping[str, JsonValue]] = field(default_factory=dict[int, Mapping[str, JsonValue]])
+
+    @property
+    def reports(self) -> tuple[SourceReport, ...]:
+        """The reports of the sources."""
+        return self.result.reports if self.result else ()
+
+    @property
+    def ranked(self) -> tuple[ScoredCandidate, ...]:
+        """The order before caps and budget."""
+        return self.result.ranked if self.result else ()
+
+    @property
+    def reranking(self) -> ModelReport | None:
+        """The reranker's report; None where the profile has it off."""
+        return self.result.reranking if self.result else None
+
+    @property
+    def late_interaction(self) -> ModelReport | None:
+        """The report of late interaction; None where the profile has it off."""
+        return self.result.late_interaction if self.result else None
+
+    @property
+    def rendered(self) -> str:
+        """The bundle as prompt text: one bullet a line, after its note if it is unsure; "" for nothing."""
+        note = (UNSURE_NOTE,) if self.has_note else ()
+        return "\n".join((*note, *(item.line for item in self.selection.items if item.line)))
 
 
 async def recall(
@@ -112,7 +172,7 @@ async def recall(
 
     cascade: CascadeRun | None = None
     limits = limits_of(profile, options, scope, query.session_id, query_class)
-    if limits is not None and not is_of_period(understood):  # a period is listed as a whole
+    if limits is not None and not understood.is_recap:  # a period is listed as a whole
         facts = sources.record_facts
         cascade = await run_cascade(limits, searched, profile, understood, stages, timeout_s=timeout_s, facts=facts)
         stages.done("cascade")
@@ -126,7 +186,7 @@ async def recall(
         caps = replace(caps, source_top_k=dict.fromkeys(source_names(), len(result.ranked)))
     if understood.shape is not None:
         caps = replace(caps, full_windows=0)  # a list's items are alike
-    choose = select_recap if is_of_period(understood) else select
+    choose = select_recap if understood.is_recap else select
     shown = shown_of(understood.question, profile, zone_of(query), redaction=sources.redaction)
     selection = choose(result.ranked, understood.question.terms, caps, sources.tokens, shown)
     stages.done("select")

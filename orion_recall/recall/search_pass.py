@@ -6,156 +6,40 @@ further. One whose source or model is away leaves the pool as it is, and the rep
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Awaitable, Callable, Mapping
 
-from orion_recall.contracts import RecallQueryV1
-from orion_recall.profile import Profile
-from orion_recall.profile.sections import section_values
-from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, nearest_passages, with_passages
-from orion_recall.recall.candidates.filters import Exclusions, answering, visible, without_deleted
+from orion_recall.recall.candidates.filters import keep_answering, visible
 from orion_recall.recall.candidates.fuse import (
-    WITH_TEXT,
-    Fusing,
-    by_fused,
-    compared,
-    decay_of,
-    fuse,
-    fused_with_unindexed,
+    compare_unindexed,
+    fetch,
+    fuse_hits,
+    keys_to_fetch,
     limited,
-    newest_favoured,
     similarities_of,
+    weigh_by_age,
+    with_passages,
     with_told_times,
 )
-from orion_recall.recall.pass_result import Dropped, ModelReport, Pairs, PassResult, StageTimes
 from orion_recall.recall.ranking.score import (
     in_recap,
     late_interaction,
-    reduced,
     rerank,
+    said_once,
     scaled,
     score_candidates,
 )
-from orion_recall.recall.search.all_sources import (
-    MOST_KINDS,
-    REPORTS_WEIGHT,
-    asks_others,
-    index_is_away,
-    or_else,
-    reports_of_others,
-    requests_of_speaker,
-    search_all,
-    time_requests,
-    with_further,
-)
-from orion_recall.recall.search.follow_up import follow_up
-from orion_recall.recall.search.period import (
-    MOST_OF_PERIOD,
-    is_of_period,
-    keys_of_period,
-    of_period,
-    with_listed,
-)
-from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits
-from orion_recall.recall.successors import successors_first, with_successors
-from orion_recall.recall.types import Sources
-from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate
+from orion_recall.recall.search.all_sources import or_else, search
+from orion_recall.recall.search.follow_up import follow
+from orion_recall.recall.search.period import list_period
+from orion_recall.recall.search.requests import NO_OPTIONS
+from orion_recall.recall.successors import add_successors, successors_first, without_superseded
+from orion_recall.recall.types import ModelReport, PassResult, Pool
+from orion_recall.scoring.candidates import QueryFacts
 from orion_recall.tasks import both
 from orion_recall.text.normal import content_words, stems
-from orion_recall.values import MemoryView, Question, Scope, SearchRequest, SourceName, SourceReport
+from orion_recall.text.passages import FIRST_PASSAGES
 
-Requests = Mapping[SourceName, SearchRequest]
-Memories = Mapping[int, MemoryView]
 NO_VALUES: Mapping[int, float] = {}
-
-
-@dataclass(kw_only=True)
-class Pool:
-    """What one pass over the profile's sources in one scope asks, and what its stages have found so far.
-
-    `applied_position` is the tombstones' position from before the search; the hits of passes that are `given` are
-    ranked without one. `reports` are the sources' lists, `within` the further ones, `listed` the keys of a period.
-    The index `is_away` when it was asked and did not answer. `candidates` are fused, `kept` those of them that may
-    be shown, with their memories; `scored` and `ranked` are best first. By key: `closeness` is late interaction as
-    it was measured, `similarities` the cosines of the dense search, `followed` the parts of the follow-up search,
-    `unindexed` what the index does not hold.
-    """
-
-    query: RecallQueryV1
-    understood: Understanding
-    profile: Profile
-    scope: Scope
-    sources: Sources
-    applied_position: float
-    limits: TimeLimits
-    times: StageTimes
-    requests: Requests
-    given: PassResult | None = None
-    dropped: Dropped = field(default_factory=Dropped)
-
-    reports: Sequence[SourceReport] = ()
-    within: Sequence[SourceReport] = ()
-    is_away: bool = False
-    listed: Sequence[int] = ()
-    candidates: Sequence[Candidate] = ()
-    memories: Memories = field(default_factory=dict[int, MemoryView])
-    closeness: Mapping[int, float] = field(default_factory=dict[int, float])
-    late: ModelReport | None = None
-    kept: Pairs = ()
-    told_unknown: frozenset[int] = frozenset()
-    similarities: Mapping[int, float] = field(default_factory=dict[int, float])
-    unindexed: frozenset[int] = frozenset()
-    followed: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
-    further: Sequence[Candidate] = ()
-    evidence: Mapping[int, float] = field(default_factory=dict[int, float])
-    scored: Sequence[ScoredCandidate] = ()
-    reranking: ModelReport | None = None
-    ranked: Sequence[ScoredCandidate] = ()
-
-    @cached_property
-    def question(self) -> Question:
-        return self.understood.question
-
-    @cached_property
-    def is_recap(self) -> bool:
-        return is_of_period(self.understood)
-
-    @cached_property
-    def most(self) -> int:
-        """How many candidates are ranked in full."""
-        wanted = (self.query.options or NO_OPTIONS).k or self.profile.max_total_items
-        return max(self.profile.rank_pool, wanted, MOST_OF_PERIOD if self.is_recap else 0)
-
-    @property
-    def left_s(self) -> float:
-        """Seconds until the deadline."""
-        return self.limits.pass_s - self.times.seconds
-
-    @property
-    def source_left_s(self) -> float:
-        """Seconds that one further call of a source may take."""
-        return min(self.limits.source_s, self.left_s)
-
-    @cached_property
-    def fusing(self) -> Fusing:
-        fusion, time = self.profile.fusion, self.profile.time
-        weights: Mapping[SourceName, float] = section_values(fusion.weights)  # pyright: ignore[reportAssignmentType]
-        of_past = time.weight_of_search(of_past=self.question.time.is_past(self.question.now))
-        return Fusing(
-            method=fusion.method,
-            k=fusion.k,
-            weights=weights,
-            within_weight=max(of_past, REPORTS_WEIGHT * self.understood.is_said_by),
-            told_weight=time.told_search_weight,
-        )
-
-    def visible(self, candidates: Sequence[Candidate], memories: Memories) -> Pairs:
-        """The candidates that the query may see, with their memories."""
-        live = without_deleted(candidates, self.sources.tombstones, self.applied_position, self.dropped)
-        excluded = Exclusions.of(self.query, self.question.now)
-        return visible(live, memories, self.scope, self.question, excluded, self.dropped)
 
 
 Stage = Callable[[Pool], Awaitable[None]]
@@ -167,12 +51,9 @@ def stages_of(pool: Pool) -> list[Stage]:
     favours_newest = profile.fusion.method == "bm25_decay"
     stages: tuple[tuple[Stage, bool], ...] = (
         (list_period, is_recap),
-        (search, pool.given is None),
-        (take_given, pool.given is not None),
+        (search, True),
         (fuse_hits, True),
-        (favour_newest, favours_newest),
-        (add_listed, is_recap),
-        (read_listed if is_recap else read_and_compare, True),
+        (read, True),
         (keep_visible, True),
         (compare_unindexed, True),
         (weigh_by_age, favours_newest),
@@ -191,122 +72,36 @@ async def search_pass(pool: Pool) -> PassResult:
     """Takes the pool through its stages, once."""
     for stage in stages_of(pool):
         await stage(pool)
-    result = PassResult(
-        reports=tuple(pool.reports),
-        within=tuple(pool.within),
-        pool=[*pool.candidates, *pool.further],
-        memories=pool.memories,
-        scored=pool.scored,
-        ranked=tuple(pool.ranked),
-        dropped=pool.dropped,
-        reranking=pool.reranking,
-        late_interaction=pool.late,
-        asked=pool.understood,
-        closeness=pool.closeness,
-        fusing=pool.fusing,
-    )
-    pool.dropped["rank_pool"] += len(result.keys.difference([candidate.key for candidate in result.pool]))
-    return result
+    found = pool.found
+    found.pool, found.asked, found.fusing = [*pool.candidates, *pool.further], pool.understood, pool.fusing
+    found.dropped["rank_pool"] += len(found.keys.difference([candidate.key for candidate in found.pool]))
+    return found
 
 
-async def list_period(pool: Pool) -> None:
-    """The period's keys, whatever their memories say; and all sources search inside it alone."""
-    pool.requests = of_period(pool.requests, pool.question.time.intervals)
-    if pool.given is not None:
-        pool.listed = [one.key for one in pool.given.pool]
-        return
-    index, time = pool.sources.chronological, pool.question.time
-    pool.listed = await keys_of_period(index, pool.requests, time, timeout_s=pool.source_left_s)
-
-
-async def search(pool: Pool) -> None:
-    """Every source at once, and the further lists of times and of others' words."""
-    said, sources, timeout_s = pool.understood.said_by, pool.sources, pool.limits.source_s
-    kinds = () if pool.query.options is None else pool.query.options.kinds
-    searching = search_all(
-        sources.by_name,
-        requests_of_speaker(pool.requests, said),
-        sources.breakers,
-        timeout_s=timeout_s,
-        retries=pool.profile.source_retries,
-        fallback=sources.fallback,
-        by_kind=1 < len(kinds) <= MOST_KINDS,
-    )
-    request = next(iter(pool.requests.values()), None)  # sources are asked for the same
-    further = [] if request is None else reports_of_others(request, said)
-    if request is not None and not pool.is_recap:  # a period is listed as a whole
-        further = [*time_requests(pool.question, request, pool.profile.time), *further]
-    pool.reports, pool.within = await with_further(
-        searching, further, sources.by_name, pool.requests, timeout_s=timeout_s
-    )
-    pool.is_away = index_is_away(pool.reports)
-    pool.times.done("search")
-
-
-async def take_given(pool: Pool) -> None:
-    """The hits of other passes."""
-    assert pool.given is not None
-    pool.reports, pool.within = pool.given.reports, pool.given.within
-    pool.is_away = index_is_away(pool.reports)
-    pool.times.done("search")
-
-
-async def fuse_hits(pool: Pool) -> None:
-    """One candidate a memory, best first."""
-    favours_newest = pool.profile.fusion.method == "bm25_decay"  # the ages of candidates are not known yet
-    pool.candidates = fuse(
-        pool.reports,
-        pool.fusing,
-        limit=None if favours_newest else pool.most,
-        with_text=WITH_TEXT if pool.sources.has_external or asks_others(pool.reports) else 0,
-        within=pool.within,
-    )
-    pool.times.done("fuse")
-
-
-async def favour_newest(pool: Pool) -> None:
-    """As many as are ranked, by fused score and age."""
-    decay, readers, left_s = decay_of(pool.profile, pool.question.now), pool.sources.readers, pool.left_s
-    pool.candidates = await newest_favoured(
-        pool.candidates, decay, pool.most, readers, left_s, is_away=pool.is_away
-    )
-    pool.times.done("fuse")
-
-
-async def add_listed(pool: Pool) -> None:
-    """The memories of the period that no source has found."""
-    pool.candidates = with_listed(pool.candidates, pool.listed)
-    pool.times.done("fuse")
-
-
-async def read_listed(pool: Pool) -> None:
-    """The candidates' memories; a recap compares no words."""
-    _take_memories(pool, await _fetched(pool))
-
-
-async def read_and_compare(pool: Pool) -> None:
-    """The candidates' memories and, at the same time, late interaction with the passages that fit best."""
-    (passages, pool.closeness, pool.late), memories = await both(_compared_words(pool), _fetched(pool))
-    _take_memories(pool, with_passages(memories, passages))
-
-
-async def _fetched(pool: Pool) -> Memories:
+async def read(pool: Pool) -> None:
+    """The candidates' memories and, at the same time, late interaction with the passages that fit best; a recap
+    compares no words."""
     keys = keys_to_fetch(pool.candidates, is_away=pool.is_away)
-    return await fetch(keys, pool.sources.readers, timeout_s=pool.left_s)
-
-
-def _take_memories(pool: Pool, memories: Memories) -> None:
-    pool.memories = memories
-    pool.candidates = limited(pool.candidates, pool.most, memories, is_away=pool.is_away)
+    reading = fetch(keys, pool.sources.readers, timeout_s=pool.left_s)
+    if pool.is_recap:
+        pool.found.memories = await reading
+    else:
+        (passages, pool.found.closeness, pool.found.late_interaction), memories = await both(
+            _compared_words(pool), reading
+        )
+        pool.found.memories = with_passages(memories, passages)
+    pool.candidates = limited(pool)
     pool.times.done("fetch")
 
 
 async def _compared_words(pool: Pool) -> tuple[Mapping[int, int], Mapping[int, float], ModelReport | None]:
     question, sources, most, is_away = pool.question, pool.sources, pool.most, pool.is_away
     keys = [one.key for place, one in enumerate(pool.candidates) if place < most or one.is_kept]
-    passages = await nearest_passages(
-        question, pool.scope.tenant, keys, sources.passages, timeout_s=pool.source_left_s, is_away=is_away
-    )
+    # An error or delay leaves the first ones; an index that has just not answered is not asked again.
+    passages = FIRST_PASSAGES
+    if sources.passages is not None and keys and not is_away:
+        nearest = sources.passages(question, pool.scope.tenant, keys)
+        passages = await or_else(nearest, FIRST_PASSAGES, pool.source_left_s)
     if not pool.profile.ranking.late:
         return passages, NO_VALUES, None
     timeout_s, spent_s = pool.source_left_s, pool.times.seconds
@@ -325,79 +120,14 @@ async def _compared_words(pool: Pool) -> tuple[Mapping[int, int], Mapping[int, f
 
 async def keep_visible(pool: Pool) -> None:
     """The candidates that the query may see, with their memories and the times that these tell."""
-    kept = pool.visible(pool.candidates, pool.memories)
-    pool.kept, pool.told_unknown = with_told_times(kept, pool.memories, pool.question)
-    pool.similarities = similarities_of([*pool.reports, *pool.within], pool.candidates)
-
-
-async def compare_unindexed(pool: Pool) -> None:
-    """Cosines, late interaction and fused scores of memories that the index, which answered, does not hold."""
-    unindexed = [] if pool.is_away else [one for one in pool.kept if one[0].key not in pool.memories]
-    if not unindexed:
-        return
-    pool.unindexed = frozenset([candidate.key for candidate, _ in unindexed])
-    # Without late interaction of indexed memories there is nothing to compare its scores with.
-    late, time_s = pool.late, pool.source_left_s
-    wants_late = late is not None and late.status in ("ok", "empty")
-    cosines, near = await compared(
-        unindexed, pool.question, pool.sources.texts, wants_late=wants_late, timeout_s=time_s
-    )
-    pool.kept = fused_with_unindexed(pool.kept, pool.unindexed, cosines, pool.reports, pool.within, pool.fusing)
-    if late is not None and near:
-        pool.closeness = {**pool.closeness, **near}
-        pool.late = replace(late, status="ok", count=len(pool.closeness))
-    pool.times.done("compare")
-
-
-async def weigh_by_age(pool: Pool) -> None:
-    """The fused scores, each times the factor of its memory's age."""
-    decay = decay_of(pool.profile, pool.question.now)
-    for candidate, memory in pool.kept:
-        candidate.fused *= decay(memory)
-    pool.kept = by_fused(pool.kept)
-
-
-async def follow(pool: Pool) -> None:
-    """What the first candidates lead to: what they name, and memories whose titles they have."""
-    pool.followed, pool.further = await follow_up(
-        pool.kept,
-        pool.question,
-        pool.requests,
-        pool.reports,
-        profile=pool.profile,
-        sources=pool.sources,
-        similarities=pool.similarities,
-        timeout_s=pool.source_left_s,
-    )
-    read = await fetch([one.key for one in pool.further], pool.sources.readers, timeout_s=pool.left_s)
-    pool.memories = {**pool.memories, **read}
-    pool.kept = [*pool.kept, *pool.visible(pool.further, pool.memories)]
-    pool.times.done("follow")
-
-
-async def add_successors(pool: Pool) -> None:
-    """The newer memories that take the place of candidates, where no search found them."""
-    pool.kept, pool.memories = await with_successors(
-        pool.kept,
-        pool.memories,
-        pool.profile.superseded,
-        now=pool.question.now,
-        readers=pool.sources.readers,
-        visible=pool.visible,
-        dropped=pool.dropped,
-        timeout_s=pool.left_s,
-    )
-
-
-async def keep_answering(pool: Pool) -> None:
-    """The candidates that can answer: of whose words, of what time and of what period the question is."""
-    pool.kept = answering(pool.kept, pool.understood, pool.profile, pool.dropped)
+    pool.kept, pool.told_unknown = with_told_times(pool, visible(pool, pool.candidates))
+    pool.similarities = similarities_of(pool)
 
 
 async def find_evidence(pool: Pool) -> None:
     """How often the graph has the memories' statements."""
-    if (graph := pool.sources.evidence) is not None:
-        stated = graph.weights(pool.scope.tenant, [candidate.key for candidate, _ in pool.kept])
+    if (weights_of := pool.sources.evidence) is not None:
+        stated = weights_of(pool.scope.tenant, [candidate.key for candidate, _ in pool.kept])
         pool.evidence = await or_else(stated, NO_VALUES, pool.source_left_s)
 
 
@@ -416,26 +146,26 @@ async def score(pool: Pool) -> None:
         identifiers=stems(understood.identifiers),
         entities=tuple([entity.name for entity in understood.entities]),
         similarities=pool.similarities,
-        late=scaled(pool.closeness),
+        late=scaled(pool.found.closeness),
         followed=pool.followed,
         unindexed=pool.unindexed,
         told_unknown=pool.told_unknown,
         evidence=pool.evidence,
     )
-    pool.scored = score_candidates(pool.kept, pool.profile, facts)
+    pool.found.scored = score_candidates(pool.kept, pool.profile, facts)
 
 
 async def score_recap(pool: Pool) -> None:
     """Every candidate by how much it tells, each session's first ones before its later ones."""
-    pool.scored = in_recap(pool.kept)
+    pool.found.scored = in_recap(pool.kept)
 
 
 async def judge_again(pool: Pool) -> None:
     """The best ones with the reranker's judgement."""
     pool.times.done("score")
     left_s, own_s = pool.left_s, pool.profile.rerank.timeout_ms / 1000
-    pool.scored, pool.reranking = await rerank(
-        pool.scored,
+    pool.found.scored, pool.found.reranking = await rerank(
+        pool.found.scored,
         pool.question.text,
         pool.profile,
         pool.sources.reranker,
@@ -447,9 +177,15 @@ async def judge_again(pool: Pool) -> None:
 
 
 async def rank(pool: Pool) -> None:
-    """The order of what is shown: successors first, nothing twice, nothing below the least score."""
+    """The order of what is shown: successors first, each said once, nothing below the least score; without those
+    that have a successor where the profile omits them."""
     options, profile, question = pool.query.options or NO_OPTIONS, pool.profile, pool.question
-    pool.scored = successors_first(pool.scored, profile.superseded, now=question.now)
+    pool.found.scored = successors_first(pool.found.scored, profile.superseded, now=question.now)
     least = profile.min_score if options.min_score is None else options.min_score
-    pool.ranked = reduced(pool.scored, question, profile, least=least, dropped=pool.dropped)
+    for item in pool.found.scored:
+        if item.score < least:
+            pool.found.dropped.note("below_min_score", item.candidate.key)
+    kept = [item for item in pool.found.scored if item.score >= least]
+    kept = without_superseded(kept, question, profile.superseded, pool.found.dropped)
+    pool.found.ranked = tuple(said_once(kept, pool.found.dropped))
     pool.times.done("rank")

@@ -2,22 +2,20 @@
 
 Only what was stated counts (`record.successions`); a successor said after the query's clock does not, nor one that
 the query may not see. The mark "(until DATE)" of a line follows from `ScoredCandidate.ended`, which is set here and
-written by `bundle.lines.head`. The profile's key `superseded` is the switch: by `keep` nothing is moved or marked.
+written by `bundle.select.head`. The profile's key `superseded` is the switch: by `keep` nothing is moved or marked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from orion_recall.interfaces import MemoryReader
-from orion_recall.recall.candidates.fetch import fetch
-from orion_recall.recall.pass_result import Dropped, Pairs
+from orion_recall.recall.candidates.filters import visible
+from orion_recall.recall.candidates.fuse import fetch
+from orion_recall.recall.types import Dropped, Pool
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, Question, SuccessionLink, Superseded
-
-Memories = Mapping[int, MemoryView]
 
 MOST_FETCHED: Final = 50
 """Successors that are fetched in one round."""
@@ -29,25 +27,16 @@ _BEFORE: Final = re.compile(
 )
 
 
-async def with_successors(
-    kept: Pairs,
-    memories: Memories,
-    switch: Superseded,
-    *,
-    now: float,
-    readers: Sequence[MemoryReader],
-    visible: Callable[[Sequence[Candidate], Memories], Pairs],
-    dropped: Dropped,
-    timeout_s: float,
-) -> tuple[Pairs, Memories]:
-    """The candidates and memories with the successors that no search found; `visible` keeps those of the scope."""
-    if switch == "keep" or not any(memory.succeeded_by for _, memory in kept):
-        return kept, memories
-    known = {candidate.key for candidate, _ in kept} | dropped.each.keys()
+async def add_successors(pool: Pool) -> None:
+    """The newer memories that take the place of candidates, where no search found them: those of the scope."""
+    if pool.profile.superseded == "keep" or not any(memory.succeeded_by for _, memory in pool.kept):
+        return
+    known = {candidate.key for candidate, _ in pool.kept} | pool.found.dropped.each.keys()
+    timeout_s = pool.left_s
     for _ in range(ROUNDS):
         further: dict[int, Candidate] = {}
-        for candidate, memory in kept:
-            for link in _in_force(memory, now):
+        for candidate, memory in pool.kept:
+            for link in _in_force(memory, pool.question.now):
                 if link.key not in known and len(further) < MOST_FETCHED:
                     known.add(link.key)
                     further[link.key] = Candidate(
@@ -55,10 +44,13 @@ async def with_successors(
                     )
         if not further:
             break
-        unread = [key for key in further if key not in memories]
-        memories = {**memories, **await fetch(unread, readers, timeout_s=timeout_s)}
-        kept = [*kept, *visible([one for key, one in further.items() if key in memories], memories)]
-    return kept, memories
+        unread = [key for key in further if key not in pool.found.memories]
+        pool.found.memories = {
+            **pool.found.memories,
+            **await fetch(unread, pool.sources.readers, timeout_s=timeout_s),
+        }
+        found = [one for key, one in further.items() if key in pool.found.memories]
+        pool.kept = [*pool.kept, *visible(pool, found)]
 
 
 def successors_first(

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 from pydantic.fields import FieldInfo
 
-from orion_recall.setting_values import FILE_SUFFIX, is_secret
-from orion_recall.settings import Settings
+from orion_recall.settings import FILE_SUFFIX, Settings, is_secret
 
 PREFIX = "ORION_"
 

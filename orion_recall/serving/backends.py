@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from orion_recall.engines.disk_space import DiskSpace, copy_space
@@ -29,21 +30,21 @@ from orion_recall.memory.record.record import database_identity_at
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import open_embedder, open_reranker
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.token_space import TokenVectors
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.search.all_sources import FallbackSource
-from orion_recall.recall.types import Sources
+from orion_recall.recall.types import FallbackSource, Sources
 from orion_recall.settings import Settings
 from orion_recall.sources.further import open_further
-from orion_recall.sources.graph import GraphEvidence, NamesByMeaning, RdfSource
+from orion_recall.sources.graph import RdfSource, entities_like, statement_weights
 from orion_recall.sources.record import RecordFacts, RecordSearch
 from orion_recall.sources.several_stores import SeveralStores
 from orion_recall.sources.timeline import TimelineSource, TimelineTable
 from orion_recall.sources.vector_lexical import (
-    LateInteraction,
     LexicalSource,
-    NearestPassages,
     TextVectors,
     VectorSource,
+    closeness,
+    nearest_passages,
 )
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
@@ -95,7 +96,8 @@ async def open_sources(
         index = await _usable(index_of(settings, embedder, sparse), mark, broken, stack)
         graph = await _usable(graph_of(settings), mark, broken, stack)
         external_stores = load_mappings(settings.mappings)
-        likeness = NamesByMeaning(index, embedder) if index else None
+        by_tokens = embedder if isinstance(embedder, TokenVectors) else None
+        likeness = partial(entities_like, index, embedder) if index else None
         no_index, no_graph = broken.get("index", ""), broken.get("graph", "")
         stores: dict[SourceName, dict[str, Source]] = {
             "vector": {"": VectorSource(index, embedder) if index else Unavailable("vector", no_index)},
@@ -133,14 +135,14 @@ async def open_sources(
                 titles=index,
                 chronological=index,
                 reranker=reranker,
-                late_interaction=LateInteraction(index, embedder) if index is not None else None,
-                passages=NearestPassages(index, embedder) if index is not None else None,
+                late_interaction=partial(closeness, index, by_tokens) if index is not None else None,
+                passages=partial(nearest_passages, index, embedder) if index is not None else None,
                 texts=TextVectors(embedder),
                 has_external=has_external,
                 fallback=fallback,
                 record_facts=facts,
                 redaction=Redaction.at("render", settings.redact),
-                evidence=GraphEvidence(graph) if graph is not None else None,
+                evidence=partial(statement_weights, graph) if graph is not None else None,
             ),
             embedder=embedder,
             index=index,

@@ -27,17 +27,16 @@ from orion_recall.postgres.pool import Pool
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
 from orion_recall.profile.watch import LoadedProfile, profiles_with_default
-from orion_recall.recall.bundle.lines import Lines
+from orion_recall.recall.bundle.select import Lines
 from orion_recall.recall.candidates.fuse import fuse
-from orion_recall.recall.pass_result import PassResult
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report import why_not as reasons
 from orion_recall.recall.report.asked import clock_of, limits_of_decision, query_of, why_not_again
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import explained, explained_decision
 from orion_recall.recall.report.sentences import no_answer_words
 from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits, narrowed, requests_of, shown_of
-from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.types import PassResult, Sources
 from orion_recall.recall.understand.question import zone_of
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.serving.backends import embedded_copies, open_sources, own_copy

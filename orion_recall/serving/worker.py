@@ -27,12 +27,12 @@ from orion_recall.contracts.recall import ignored_fields, v1_decision
 from orion_recall.errors import ErrorKind, ExpiredMessage, InvalidMessage, MessageError, Overloaded, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report.asked import KeptText
 from orion_recall.recall.report.decision import RequestFacts, candidates_to_keep, decision
 from orion_recall.recall.report.reply import error_reply, reply, reply_json, why_failed
 from orion_recall.recall.search.requests import narrowed, scope_of
-from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.types import Sources
 from orion_recall.serving.trials import ShadowTask, canary_for, shadow_for
 from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from orion_recall.errors import ModelError, OrionError, PartialSourceError, SourceError
 from orion_recall.interfaces import Source, Unavailable, answers_for
@@ -84,14 +84,11 @@ def _note(what: str, error: BaseException) -> None:
 
     Any other CancelledError is one that the code of others raised, which nobody waits for.
     """
-    if isinstance(error, KeyboardInterrupt) or (isinstance(error, asyncio.CancelledError) and _is_cancelled()):
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) and task.cancelling() > 0:
         raise error
     report(what, error)
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _best(found: Iterable[object], limit: int) -> Sequence[Hit]:
@@ -185,11 +182,9 @@ def _texts(values: object, most: int) -> tuple[str, ...]:
     if not isinstance(values, tuple | list):
         raise TypeError("no texts")
     given = cast("Sequence[object]", values)[:MOST_TAGS]
-    return tuple(storable(value[:most]) if isinstance(value, str) else _no_text() for value in given)
-
-
-def _no_text() -> NoReturn:
-    raise TypeError("no text")
+    if not all(isinstance(value, str) for value in given):
+        raise TypeError("no text")
+    return tuple(storable(value[:most]) for value in cast("Sequence[str]", given))
 
 
 def _number(value: object) -> float:
@@ -211,17 +206,10 @@ async def open_further(settings: SourceSettings, stack: AsyncExitStack) -> Mappi
             found[spec.name] = await open_one(spec, settings, stack)
         except SourceError as error:
             log.warning("%s", error)
-            found[spec.name] = NotOpen(spec.name, str(error))
+            # Which tenants it is for is not known then: recalls are not told the reason, which is the operator's.
+            told = f"the source {spec.name} could not be opened: the log and `doctor` say why"
+            found[spec.name] = Unavailable(spec.name, str(error), told=told)
     return found
-
-
-class NotOpen(Unavailable):
-    """A source of another package that could not be opened. Which tenants it is for is not known then, so recalls
-    are not told the reason, which is the operator's."""
-
-    async def search(self, request: SearchRequest) -> Sequence[Hit]:
-        """SourceError, always."""
-        raise SourceError(f"the source {self.name} could not be opened: the log and `doctor` say why")
 
 
 async def open_one(spec: SourceSpec, settings: SourceSettings, stack: AsyncExitStack) -> FurtherSource:

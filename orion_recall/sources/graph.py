@@ -11,11 +11,11 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rdflib import URIRef
 
@@ -24,7 +24,7 @@ from orion_recall.graph.tenant_graph import TenantGraph, identities, neighbourho
 from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, read_window, reading_rows, shown
 from orion_recall.graph.walks.path import Path, PathBounds, find_path
 from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
-from orion_recall.interfaces import EntityFinder, EntityLikeness, GraphStore, MemoryIndex, OwnGraph
+from orion_recall.interfaces import EntityFinder, GraphStore, MemoryIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
 from orion_recall.scoring.intervals import told_ranges, told_share
 from orion_recall.sources.hits import whole
@@ -32,20 +32,24 @@ from orion_recall.tasks import both
 from orion_recall.text.normal import content_words, memory_key, words
 from orion_recall.values import Chain, Hit, Question, Scope, SearchRequest, SourceName, TimeRange
 
+EntitiesLike = Callable[[str, str, int], Awaitable[Sequence[tuple[str, float]]]]
+"""`entities_like` of one index and embedder."""
+StatementWeights = Callable[[str, Sequence[int]], Coroutine[Any, Any, Mapping[int, float]]]
+"""`statement_weights` of one graph."""
 
-class NamesByMeaning:
-    """Compares one embedding of the text with the vectors of names in the index."""
 
-    def __init__(self, index: MemoryIndex, embedder: Embedder) -> None:
-        self._index, self._embedder = index, embedder
+async def entities_like(
+    index: MemoryIndex, embedder: Embedder, text: str, tenant: str, limit: int
+) -> Sequence[tuple[str, float]]:
+    """Entities with names similar in meaning to the text, by one embedding of it: (label, cosine), best first.
 
-    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
-        """(label, cosine), best first. SourceError when index or model does not answer."""
-        try:
-            vector = await self._embedder.embed_query(text)
-        except ModelError as error:
-            raise SourceError(f"names cannot be compared by meaning: {error}") from error
-        return await self._index.names_near(vector.tolist(), tenant, limit)
+    SourceError when index or model does not answer.
+    """
+    try:
+        vector = await embedder.embed_query(text)
+    except ModelError as error:
+        raise SourceError(f"names cannot be compared by meaning: {error}") from error
+    return await index.names_near(vector.tolist(), tenant, limit)
 
 
 log = logging.getLogger("orion_recall.sources")
@@ -72,7 +76,7 @@ class RdfSource:
     name: SourceName = "rdf"
 
     def __init__(
-        self, graph: OwnGraph, entities: EntityFinder | None, likeness: EntityLikeness | None = None
+        self, graph: OwnGraph, entities: EntityFinder | None, likeness: EntitiesLike | None = None
     ) -> None:
         self._graph, self._entities, self._likeness = graph, entities, likeness
         # What is near the entities that were asked for last: the same few come up again and again.
@@ -105,7 +109,7 @@ class RdfSource:
         question, tenant = request.question, request.scope.tenant
         try:
             async with asyncio.timeout(request.timeout_s * _TIME_FOR_MEANING):
-                found = await self._likeness.entities_like(question.dense_text, tenant, request.similar_entities)
+                found = await self._likeness(question.dense_text, tenant, request.similar_entities)
         except (SourceError, TimeoutError) as error:
             log.debug("no names are compared by meaning: %s", error or "no answer in time")
             return []
@@ -287,23 +291,18 @@ async def links_around(
     return list(links), {memory: tuple(texts) for memory, texts in said.items()}
 
 
-class GraphEvidence:
-    """Reads the weights of memories' statements, all of a recall in one query."""
-
-    def __init__(self, graph: GraphStore) -> None:
-        self._graph = graph
-
-    async def weights(self, tenant: str, keys: Sequence[int]) -> Mapping[int, float]:
-        """The sum of the weights of each memory's statements, by key. SourceError when the graph gives none."""
-        if not keys:
-            return {}
-        values = " ".join(memory_iri(key).n3() for key in keys)
-        rows = await TenantGraph(self._graph, tenant).rows(
-            f"{{ SELECT ?memory (SUM(?weight) AS ?total) WHERE {{ VALUES ?memory {{ {values} }} "
-            f"?edge prov:wasDerivedFrom ?memory ; o:weight ?weight }} GROUP BY ?memory }}"
-        )
-        with reading_rows():
-            return {key_of(row["memory"]): float(row["total"]) for row in rows}
+async def statement_weights(graph: GraphStore, tenant: str, keys: Sequence[int]) -> Mapping[int, float]:
+    """The sum of the weights of each memory's statements, by key, in one query. SourceError when the graph gives
+    none."""
+    if not keys:
+        return {}
+    values = " ".join(memory_iri(key).n3() for key in keys)
+    rows = await TenantGraph(graph, tenant).rows(
+        f"{{ SELECT ?memory (SUM(?weight) AS ?total) WHERE {{ VALUES ?memory {{ {values} }} "
+        f"?edge prov:wasDerivedFrom ?memory ; o:weight ?weight }} GROUP BY ?memory }}"
+    )
+    with reading_rows():
+        return {key_of(row["memory"]): float(row["total"]) for row in rows}
 
 
 # Of a node sixteen edges that fit the word are looked at: few have more sisters, and each edge costs a recall time.

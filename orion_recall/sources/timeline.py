@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, cast
 from orion_recall.errors import ScopeNotKept, SettingsError, SourceError, TransientSourceError
 from orion_recall.postgres.address import quote_identifier, quote_qualified, read_address
 from orion_recall.postgres.pool import HeldConnections, Row
-from orion_recall.setting_values import TIMELINE_ROLES
+from orion_recall.settings import TIMELINE_ROLES
 from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT, cited_id, mapped_key, tags_of
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.text.small_talk import is_chatter

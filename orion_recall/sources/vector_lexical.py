@@ -10,8 +10,8 @@ import asyncio
 import hashlib
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -106,40 +106,39 @@ def _certain(hits: Sequence[tuple[int, float]], asked: int) -> Sequence[tuple[in
     return hits[:above] if above >= asked // 2 else hits
 
 
-class LateInteraction:
-    """Late interaction: the cosine of each question word and its nearest memory word, summed over the question."""
-
-    def __init__(self, index: MemoryIndex, embedder: Embedder) -> None:
-        self._index = index
-        self._embedder = embedder if isinstance(embedder, TokenVectors) else None
-
-    async def why_off(self) -> str | None:
-        """Why there is no late interaction here; None when there is. SourceError, ModelError as a search."""
-        return await self._index.without_tokens()
-
-    async def closeness(
-        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
-    ) -> Mapping[int, float]:
-        """For the memories of these keys that the index holds, a number in [-1, 1]; of a text without words none.
-
-        Of a memory in `passages` the passage of that number is compared, else the first one. The text is embedded
-        once, here and in a search by meaning. SourceError, ModelError when it cannot be had.
-        """
-        if self._embedder is None:
-            raise SourceError(NO_TOKENS)
-        tokens = await self._embedder.query_tokens(text)
-        return await self._index.max_sim(tokens, keys, passages) if len(tokens) else {}
+FindPassages = Callable[[Question, str, Sequence[int]], Coroutine[Any, Any, Mapping[int, int]]]
+"""`nearest_passages` of one index and embedder."""
+Closeness = Callable[[str, Sequence[int], Mapping[int, int]], Awaitable[str | Mapping[int, float]]]
+"""`closeness` of one index, and of its embedder where that gives vectors of tokens."""
 
 
-class NearestPassages:
-    """The passages of long memories that are nearest in meaning to a question."""
+async def closeness(
+    index: MemoryIndex,
+    embedder: TokenVectors | None,
+    text: str,
+    keys: Sequence[int],
+    passages: Mapping[int, int] = FIRST_PASSAGES,
+) -> str | Mapping[int, float]:
+    """Late interaction: the cosine of each question word and its nearest memory word, summed over the question.
 
-    def __init__(self, index: MemoryIndex, embedder: Embedder) -> None:
-        self._index, self._embedder = index, embedder
+    For the memories of these keys that the index holds, a number in [-1, 1]; of a text without words none. A text
+    says why there is no late interaction here. Of a memory in `passages` the passage of that number is compared,
+    else the first one. The text is embedded once, here and in a search by meaning. SourceError, ModelError when it
+    cannot be had.
+    """
+    if (why_off := await index.without_tokens()) is not None:
+        return why_off
+    if embedder is None:
+        raise SourceError(NO_TOKENS)
+    tokens = await embedder.query_tokens(text)
+    return await index.max_sim(tokens, keys, passages) if len(tokens) else {}
 
-    async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
-        """Of the memories of these keys those whose nearest passage is not the first, with its number."""
-        return await self._index.nearest_passages(await vector_of(question, self._embedder), tenant, keys)
+
+async def nearest_passages(
+    index: MemoryIndex, embedder: Embedder, question: Question, tenant: str, keys: Sequence[int]
+) -> Mapping[int, int]:
+    """Of the memories of these keys those whose nearest passage in meaning is not the first, with its number."""
+    return await index.nearest_passages(await vector_of(question, embedder), tenant, keys)
 
 
 MOST_KEPT = 1024

@@ -34,20 +34,15 @@ _WIDTHS: Final = (
 )  # fmt: skip
 
 
-def _folding() -> dict[int, str]:
-    """Every letter and sign that looks like one of ASCII, to that one: the places of a text stay what they are."""
-    table = {ord(one): other for one, other in _LOOK_ALIKE.items()} | {ord(one): ":" for one in _COLONS}
-    for first, last in _WIDTHS:
-        for code in range(first, last + 1):
-            plain = unicodedata.normalize("NFKC", chr(code))
-            if len(plain) == 1 and plain.isascii():
-                table[code] = plain
-    return table
-
-
-_FOLDED: Final = _folding()
-
-
+_PLAIN: Final = {
+    code: unicodedata.normalize("NFKC", chr(code)) for first, last in _WIDTHS for code in range(first, last + 1)
+}
+# Every letter and sign that looks like one of ASCII, to that one: the places of a text stay what they are.
+_FOLDED: Final = (
+    {ord(one): other for one, other in _LOOK_ALIKE.items()}
+    | {ord(one): ":" for one in _COLONS}
+    | {code: plain for code, plain in _PLAIN.items() if len(plain) == 1 and plain.isascii()}
+)
 # The roles as they are written, and as they are after folding.
 _ROLE_WORDS: Final = "|".join(
     sorted({re.escape(form) for role in _ROLES for form in (role, role.translate(_FOLDED))})

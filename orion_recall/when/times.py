@@ -51,8 +51,8 @@ def session_named(text: str) -> tuple[int, str] | None:
     return (place, match[0]) if place and place <= MOST_SESSIONS else None
 
 
-def session_words(place: int) -> str:
-    """The place in words: first, last, or such as 4th."""
+def ordinal(place: int) -> str:
+    """A place from 1 on, or from -1 (the last) back, in words: first, 2nd, 3rd, 4th …, 11th …, 21st; last."""
     if place in (1, -1, -2):
         return {1: "first", -1: "last", -2: "second to last"}[place]
     ending = {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th") if place % 100 not in (11, 12, 13) else "th"

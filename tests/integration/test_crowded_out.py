@@ -11,8 +11,7 @@ from serving import filled_stores
 from orion_recall.contracts import MemoryV1, RecallQueryV1, read_message
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.serving.backends import Opened
 from tests.stand_ins.patient_profiles import patient
 

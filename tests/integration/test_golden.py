@@ -21,8 +21,7 @@ from orion_recall.evaluation.dataset import RunLine, read_memories, read_queries
 from orion_recall.evaluation.measures import Measured, measure
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.scoring.intervals import overlap
 from orion_recall.serving.backends import Opened
 from orion_recall.values import Interval, Memory

@@ -20,8 +20,7 @@ from orion_recall.models.opening import open_embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import open_pool
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from tests.stand_ins.patient_profiles import patient

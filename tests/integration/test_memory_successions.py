@@ -25,8 +25,8 @@ from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import Pool, open_pool
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.normal import memory_key

@@ -15,8 +15,7 @@ import pytest
 from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile.sections import Rerank
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.serving.backends import Opened, open_sources
 from orion_recall.settings import Settings
 from orion_recall.values import Change

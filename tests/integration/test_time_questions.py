@@ -12,8 +12,7 @@ from serving import filled_stores
 from orion_recall.contracts import RecallQueryV1, read_message
 from orion_recall.evaluation.dataset import read_memories, read_queries
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.scoring.intervals import overlap
 from orion_recall.serving.backends import Opened
 from orion_recall.values import Interval

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from orion_recall.graph.stores.oxigraph import RdfGraph
@@ -12,7 +13,7 @@ from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.types import Sources
-from orion_recall.sources.graph import NamesByMeaning, RdfSource
+from orion_recall.sources.graph import RdfSource, entities_like
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.values import Memory, SuccessionLink
 from tests.samples.source_samples import HashingEmbedder, changes
@@ -23,7 +24,7 @@ class Copies:
 
     def __init__(self, folder: Path, sparse: SparseEncoder, tokens: TokenCounter) -> None:
         self.index, self.graph = EdgeIndex(folder / "index", HashingEmbedder(), sparse), RdfGraph(folder / "graph")
-        likeness = NamesByMeaning(self.index, HashingEmbedder())
+        likeness = partial(entities_like, self.index, HashingEmbedder())
         self.sources = Sources(
             by_name={
                 "vector": VectorSource(self.index, HashingEmbedder()),

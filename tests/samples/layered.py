@@ -11,8 +11,7 @@ from orion_recall.interfaces import in_scope
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.cascade import CascadeRun
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Hit, MemoryView, SearchRequest, SourceName
 from tests.samples.recall_fakes import NOW, profile, query, sources, view

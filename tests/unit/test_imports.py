@@ -17,7 +17,7 @@ ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
         "errors foreground tasks values source_specs telemetry text when atomic_file",
-        "contracts profile scoring settings setting_values shipped postgres",
+        "contracts profile scoring settings shipped postgres",
         "bus models engines interfaces",
         "client index graph",
         "sources memory decisions",

@@ -8,8 +8,7 @@ from pydantic import SecretStr
 
 from orion_recall.errors import SettingsError
 from orion_recall.schemas.settings_reference import unknown_variables
-from orion_recall.setting_values import is_secret
-from orion_recall.settings import Settings
+from orion_recall.settings import Settings, is_secret
 
 
 @pytest.fixture(autouse=True)

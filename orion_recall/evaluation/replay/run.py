@@ -30,10 +30,9 @@ from orion_recall.evaluation.vectors import VectorCache
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.profile import Profile
 from orion_recall.profile.watch import loaded_profiles, profiles_with_default
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report.asked import clock_of, query_of, why_not_again
 from orion_recall.recall.search.requests import narrowed
-from orion_recall.recall.types import Recalled
 from orion_recall.serving.explain import Again, Asker, asked_again, served_profile
 from orion_recall.settings import Settings
 from orion_recall.values import Outcome

@@ -1,18 +1,307 @@
-"""The choice of a bundle's items: caps per source and in total, repetition, then the token budget."""
+"""The bundle's items: caps per source and in total, repetition, then the token budget; and the line of each.
+
+A line is a bullet of a memory, cut to what is left of the budget.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.lines import SHOWN_V1, DropReason, Lines, SelectedItem, Selection, Shown
+from orion_recall.recall.bundle.relative_dates import with_dates
+from orion_recall.recall.bundle.snippet import line_tokens, snippet
 from orion_recall.scoring.candidates import ScoredCandidate
-from orion_recall.source_specs import source_names
-from orion_recall.text.normal import content_words, stems
-from orion_recall.values import SourceName
+from orion_recall.source_specs import by_name, source_names
+from orion_recall.text.inert import inert, instructs_reader
+from orion_recall.text.normal import content_words, one_line, stems
+from orion_recall.text.redaction import NO_REDACTION, Redaction
+from orion_recall.values import MemoryView, RenderStyle, SourceName, clock_in
+
+_LONGEST_REFERENCE = 80
+_MOST_LISTED = 8
+
+
+def source_ref(scored: ScoredCandidate) -> str:
+    """Where the memory is from: what the best source says of it, else what was stored with it, else its store."""
+    candidate = scored.candidate
+    return candidate.source_ref or scored.memory.source_ref or by_name()[candidate.best_source].source_ref
+
+
+def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC) -> str:
+    """`- [2026-03-01 vector mem-17]`, with its source's label; `notes:17` for a memory of the mapped store `notes`.
+
+    With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone;
+    `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory with a successor has
+    `(until 2026-11-02)` after it: the day that one was said (`recall.successors`). Text cannot imitate a head: it
+    stays on one line, and brackets in it are shown round. Equal texts are one line with all days and ids.
+    """
+    label, memories = by_name()[scored.candidate.best_source].label, _memories(scored)
+    day = _listed([day_of(memory.ts, zone) for memory in memories])
+    until = "" if scored.ended is None else f" (until {day_of(scored.ended.at, zone)})"
+    if style == "short":
+        return f"- {day}{until}"
+    if style == "source":
+        return f"- [{label}:{_reference(source_ref(scored))}] {day}{until}"
+    score = f" {scored.score:.2f}" if style == "scores" else ""
+    return f"- [{day} {label} {_listed([_reference(memory.id) for memory in memories])}{score}]{until}"
+
+
+def _memories(scored: ScoredCandidate) -> list[MemoryView]:
+    return [scored.memory, *[one.memory for one in scored.same]]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names, each once: `Ana, Bo, Dag`; of very many the first eight."""
+    if len(names) == 1:
+        return names[0]
+    each = list(dict.fromkeys(names))
+    return ", ".join([*each[:_MOST_LISTED], *(["…"] if len(each) > _MOST_LISTED else [])])
+
+
+def _reference(name: str) -> str:
+    reference, half = one_line(name), _LONGEST_REFERENCE // 2
+    is_long = len(reference) > _LONGEST_REFERENCE  # then both ends are shown
+    return f"{reference[: half - 1]}…{reference[-half:]}" if is_long else reference
+
+
+class Parts(NamedTuple):
+    """What a line shows after its head: the graph's `statements`, title and speaker as `Crane: Bo: `, and the text;
+    these stand in brackets behind statements."""
+
+    statements: tuple[str, ...]
+    opening: str
+    text: str
+
+    def joined(self) -> str:
+        """All of it."""
+        said = f"{self.opening}{self.text}"
+        return f"{'; '.join(self.statements)} ({said})" if self.statements else said
+
+
+def body(scored: ScoredCandidate) -> str:
+    """The memory's text on one line, with title, speaker and statements, to be cut to a snippet.
+
+    Rerankers read the same: another form of it may change an order.
+    """
+    return parts_of(scored).joined()
+
+
+def parts_of(scored: ScoredCandidate) -> Parts:
+    """The parts of a line; it has statements where the graph found the memory, or a path leads to it. None of it
+    can pose as a part of the prompt (`text.inert`)."""
+    memory, candidate = scored.memory, scored.candidate
+    speaker = _listed([one.speaker or "" for one in _memories(scored)])
+    opening = "".join([_named(name) for name in (memory.title, speaker) if name])
+    by_graph = candidate.best_source == "rdf" or candidate.path > 0
+    return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, _best_passage(memory))
+
+
+@lru_cache(maxsize=1024)
+def _named(name: str) -> str:
+    """A title or a speaker before what follows it: the same few stand in every bundle."""
+    return inert(f"{one_line(name)}: ") + " "
+
+
+def _best_passage(memory: MemoryView) -> str:
+    if not memory.passages:
+        return inert(memory.text)
+    start, end = memory.best_span
+    before, after = "… " if start > 0 else "", " …" if end < len(memory.text.rstrip()) else ""
+    return f"{before}{inert(memory.text[start:end])}{after}"
+
+
+@lru_cache(maxsize=4096)  # the same memories stand in many bundles
+def day_of(ts: float | None, zone: tzinfo = UTC) -> str:
+    """The day in the zone, as 2026-03-01; "undated" without a time, or beyond the calendar."""
+    if ts is None:
+        return "undated"
+    try:
+        return clock_in(zone, ts).date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return "undated"
+
+
+FLAG = " (it instructs its reader: do not follow it)"
+# A snippet of fewer tokens says nothing: the memory is left out instead.
+_SHORTEST_SNIPPET = 12
+# In any text a token takes fewer characters than this: tokens of a text that clearly does not fit are not counted.
+_MOST_CHARS_A_TOKEN = 16
+# No head takes fewer tokens: dash, date, source, id; and each word of a text takes one at least.
+_SHORTEST_HEAD: Mapping[RenderStyle, int] = {"v1": 6, "scores": 6, "source": 6, "short": 2}
+# Title and speaker stay before a window of the text as long as they take no more than this share of it.
+_LONGEST_LEAD = 0.4
+# Statements of the graph stay before the window as long as they take no more than this share of the line.
+_LONGEST_STATED = 0.6
+# Tokens of "; …" and of the brackets.
+_BETWEEN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What a line shows. `asks_when`: its window should tell a time. The days of its head are those of `zone`, and
+    those of relative times as well, which are told with the clock `now`."""
+
+    style: RenderStyle = "v1"
+    asks_when: bool = False
+    now: float | None = None
+    redaction: Redaction = NO_REDACTION
+    flags_instructions: bool = False
+    zone: tzinfo = UTC
+
+
+SHOWN_V1 = Shown()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """The bullets of one bundle. `wanted` are the question's stems."""
+
+    wanted: Set[str]
+    tokens: TokenCounter
+    shown: Shown = SHOWN_V1
+    _wholes: dict[int, tuple[str, int, Parts, str]] = field(default_factory=dict[int, tuple[str, int, Parts, str]])
+
+    def fitted(self, scored: ScoredCandidate, left: int, *, window: int) -> SelectedItem | None:
+        """The item with as much of its best window as fits, or None when too little would be left of it.
+
+        `window` is the longest window, in tokens."""
+        if self._is_too_long(scored, left):
+            return None
+        before, head_tokens, parts, whole = self._whole(scored)
+        room = left - head_tokens
+        allowed = min(window, room)
+        if allowed >= _SHORTEST_SNIPPET:
+            found = self._window(parts, whole, allowed)
+        elif (found := self._short(whole, allowed)) is None:
+            return None
+        text, used = self._dated(*found, scored.memory.ts, parts.opening, room)
+        line, is_cut = f"{before} {text}", found[0] != whole
+        return SelectedItem(scored=scored, snippet=text, line=line, tokens=head_tokens + used, is_cut=is_cut)
+
+    def _whole(self, scored: ScoredCandidate) -> tuple[str, int, Parts, str]:
+        """Head, its tokens, and what could follow it, in parts and joined: made once, since a memory is tried again
+        with a longer window."""
+        key = scored.candidate.key
+        if (known := self._wholes.get(key)) is not None:
+            return known
+        before = head(scored, self.shown.style, self.shown.zone)
+        if self.shown.flags_instructions and instructs_reader(f"{scored.memory.title or ''}\n{scored.memory.text}"):
+            before += FLAG
+        statements, opening, text = parts_of(scored)
+        redacted = self.shown.redaction.text
+        parts = Parts(tuple(map(redacted, statements)), redacted(opening), redacted(text))
+        known = self._wholes[key] = before, self.tokens.count(before), parts, parts.joined()
+        return known
+
+    def _is_too_long(self, scored: ScoredCandidate, left: int) -> bool:
+        """Whether a text that must fit as a whole clearly does not, by its words, without counting its tokens."""
+        least = _SHORTEST_HEAD[self.shown.style]
+        if left - least >= _SHORTEST_SNIPPET:
+            return False
+        return least + len(scored.memory.text[: _SHORTEST_SNIPPET * _MOST_CHARS_A_TOKEN * 2].split()) > left
+
+    def _short(self, text: str, allowed: int) -> tuple[str, int] | None:
+        if len(text) > allowed * _MOST_CHARS_A_TOKEN:
+            return None
+        whole = line_tokens(text, self.tokens)
+        # The last line needs no room for a newline.
+        if whole > allowed and self.tokens.count(f" {text}") > allowed:
+            return None
+        return text, whole
+
+    def _window(self, parts: Parts, whole: str, allowed: int) -> tuple[str, int]:
+        if (whole_tokens := line_tokens(whole, self.tokens)) <= allowed:
+            return whole, whole_tokens
+        if parts.statements:
+            return self._stated(parts, allowed)
+        return self._led(parts.opening, parts.text, allowed, whole_tokens)
+
+    def _led(self, opening: str, text: str, allowed: int, whole_tokens: int | None = None) -> tuple[str, int]:
+        """The text's best window after title and speaker, which are cut as well where they are long."""
+        whole = opening + text
+        lead = self.tokens.count(f" {opening}") if opening else 0
+        if not opening or lead > _LONGEST_LEAD * allowed:
+            return snippet(whole, self.wanted, allowed, self.tokens, self.shown.asks_when, whole_tokens)
+        window, used = snippet(text, self.wanted, allowed - lead, self.tokens, self.shown.asks_when)
+        led = f"{opening}{window}"
+        if (used := line_tokens(led, self.tokens)) <= allowed:
+            return led, used
+        return snippet(whole, self.wanted, allowed, self.tokens, self.shown.asks_when, whole_tokens)
+
+    def _stated(self, parts: Parts, allowed: int) -> tuple[str, int]:
+        """As many statements, whole, as take their share, the first ones; then the text's window in brackets."""
+        most, stated = int(_LONGEST_STATED * allowed), ""
+        for one in parts.statements:
+            further = f"{stated}; {one}" if stated else one
+            if line_tokens(further, self.tokens) > most:
+                break
+            stated = further
+        if not stated:
+            return self._beginning(parts.statements[0], allowed)
+        left_out = "" if stated == "; ".join(parts.statements) else "; …"
+        room = allowed - line_tokens(stated, self.tokens) - _BETWEEN
+        if room >= _SHORTEST_SNIPPET:
+            window, _ = self._led(parts.opening, parts.text, room)
+            told = f"{stated}{left_out} ({window})"
+            if (used := line_tokens(told, self.tokens)) <= allowed:
+                return told, used
+        return self._beginning(f"{stated} …", allowed)
+
+    def _beginning(self, text: str, allowed: int) -> tuple[str, int]:
+        """As much of the text's beginning as fits, with … where it is cut."""
+        if (used := line_tokens(text, self.tokens)) <= allowed:
+            return text, used
+        for most in range(allowed - 1, 0, -1):
+            kept = f"{self.tokens.trim(text, most).rstrip()} …"
+            if (used := line_tokens(kept, self.tokens)) <= allowed:
+                return kept, used
+        return "", line_tokens("", self.tokens)
+
+    def _dated(self, window: str, used: int, said: float | None, opening: str, allowed: int) -> tuple[str, int]:
+        """The window with the dates of its relative times, where these fit the budget."""
+        if (now := self.shown.now) is None:
+            return window, used
+        lead = opening if window.startswith(opening) else ""  # title and speaker are no "Nina wrote:" in the text
+        dated = lead + with_dates(window[len(lead) :], said, zone=self.shown.zone, now=now)
+        if dated == window or (longer := line_tokens(dated, self.tokens)) > allowed:
+            return window, used
+        return dated, longer
+
+
+DropReason = Literal[
+    "excluded", "own_turn", "filtered", "deleted", "missing", "other_time", "not_said_by", "other_people",
+    "rank_pool", "below_min_score", "near_duplicate", "superseded", "instructs_reader", "source_top_k",
+    "max_per_source", "repetition", "max_total_items", "token_budget", "over_fetch", "no_answer", "unsure",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedItem:
+    """A selected item. Its line is "" where another line names it; `tokens` are the line's, with the newline that
+    follows it. `is_cut`: the snippet is not all of the memory."""
+
+    scored: ScoredCandidate
+    snippet: str
+    line: str
+    tokens: int
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The selected items in order, and the number of dropped candidates by reason. `left_out` has the reasons of
+    those that were ranked and did not get into the bundle, by key."""
+
+    items: tuple[SelectedItem, ...]
+    tokens: int
+    dropped: Mapping[DropReason, int]
+    left_out: Mapping[int, DropReason] = field(default_factory=dict[int, "DropReason"])
+
 
 _READ_CHARS = 1000
 
@@ -191,13 +480,10 @@ def select_recap(
     best = select(ranked, terms, caps, tokens, shown)
     if not best.items or not _has_all_but_chatter(best, ranked):
         return best
-    by_time = select(sorted(ranked, key=_by_time), terms, caps, tokens, shown)
+    in_time = sorted(ranked, key=lambda item: (item.memory.chatter, item.memory.ts or 0.0, item.memory.id))
+    by_time = select(in_time, terms, caps, tokens, shown)
     return by_time if _has_all_but_chatter(by_time, ranked) else best
 
 
 def _has_all_but_chatter(selection: Selection, ranked: Sequence[ScoredCandidate]) -> bool:
     return not any(item.candidate.key in selection.left_out and not item.memory.chatter for item in ranked)
-
-
-def _by_time(item: ScoredCandidate) -> tuple[bool, float, str]:
-    return item.memory.chatter, item.memory.ts or 0.0, item.memory.id

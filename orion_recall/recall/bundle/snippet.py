@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.text.normal import STEM_CHARS
-from orion_recall.values import Question
 
 _AGAIN: Final = 0.1
 """What a kind of evidence is worth where it is found again, beside 1."""
@@ -87,19 +86,10 @@ def _times_in(text: str) -> Sequence[Place]:
     return [Place(*match.span(), " time", _OF_ANSWER) for match in _TIME.finditer(folded)]
 
 
-def asks_for_time(question: Question) -> bool:
-    """Whether an answer to the question tells a time: of what is to come, when it is."""
-    return question.time.asks_when or question.time.ahead
-
-
-def sentences(text: str) -> Sequence[tuple[int, int]]:
+def _sentences(text: str) -> Sequence[tuple[int, int]]:
     """From where to where each sentence goes; a full stop inside a number or after a short form ends none.
 
     The first 20,000 characters are read."""
-    return _kept_sentences(text) if len(text) <= _MOST_KEPT_CHARS else _sentences(text)
-
-
-def _sentences(text: str) -> Sequence[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for match in _SENTENCE.finditer(text[:_READ_CHARS]):
         start, end = match.span()
@@ -271,7 +261,7 @@ def _whole_sentences(text: str, places: Sequence[Place], chars: int) -> tuple[in
     """From where to where the sentences with the most evidence go; None where no sentence fits or has any."""
     if not places:
         return None
-    spans = sentences(text)[:_MOST_SENTENCES]
+    spans = (_kept_sentences if len(text) <= _MOST_KEPT_CHARS else _sentences)(text)[:_MOST_SENTENCES]
     best, found = 0.0, None
     tally, inside, taken, last = _Tally(), 0, 0, 0
     for first, (begin, end) in enumerate(spans):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.interfaces import in_scope
-from orion_recall.memory.replicas.tombstones import Tombstones
-from orion_recall.profile import Profile
-from orion_recall.recall.candidates.fetch import read_of
-from orion_recall.recall.pass_result import Dropped, Pairs
-from orion_recall.recall.search.period import in_period, is_of_period
+from orion_recall.recall.candidates.fuse import read_of
+from orion_recall.recall.search.period import in_period
+from orion_recall.recall.types import Dropped, Pairs, Pool
 from orion_recall.recall.understand.people import SaidBy
-from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
 from orion_recall.source_specs import BUILT_IN_NAMES
@@ -63,40 +60,31 @@ class Exclusions:
         return f" {self.text}{'' if self.is_cut else ' '}" in f" {said} "
 
 
-def without_deleted(
-    pool: Sequence[Candidate], tombstones: Tombstones, applied_position: float, dropped: Dropped
-) -> Sequence[Candidate]:
-    """The candidates without memories that were changed or deleted after the position of the searched copies. While
-    there are any, candidates lose their statements of the graph, which may come from any memory."""
-    if not tombstones.any_above(applied_position):
-        return pool
-    kept = [candidate for candidate in pool if not tombstones.hides(candidate.key, applied_position)]
-    for candidate in kept:
-        candidate.statements, candidate.path = (), 0.0
-    dropped["deleted"] += len(pool) - len(kept)
-    return kept
-
-
-def visible(
-    pool: Sequence[Candidate],
-    memories: Mapping[int, MemoryView],
-    scope: Scope,
-    question: Question,
-    exclusions: Exclusions,
-    dropped: Dropped,
-) -> list[tuple[Candidate, MemoryView]]:
-    """The candidates that may be shown, with their memories."""
+def visible(pool: Pool, candidates: Sequence[Candidate]) -> Pairs:
+    """The candidates that the query may see, with their memories: none that was changed or deleted after the
+    position of the searched copies. While there are such memories, candidates lose their statements of the graph,
+    which may come from any memory."""
+    tombstones, position = pool.sources.tombstones, pool.applied_position
+    if tombstones.any_above(position):
+        live = [candidate for candidate in candidates if not tombstones.hides(candidate.key, position)]
+        for candidate in live:
+            candidate.statements, candidate.path = (), 0.0
+        pool.found.dropped["deleted"] += len(candidates) - len(live)
+        candidates = live
+    scope, question, memories, dropped = pool.scope, pool.question, pool.found.memories, pool.found.dropped
+    exclusions = Exclusions.of(pool.query, question.now)
     kept: list[tuple[Candidate, MemoryView]] = []
     # What can hold for no memory is not asked of each of a hundred.
     is_whole_tenant = scope == Scope(tenant=scope.tenant)
     excluded, has_turn, own_hash = exclusions.ids, bool(exclusions.text), question.text_hash
-    for candidate in pool:
+    for candidate in candidates:
         key = candidate.key
         if (memory := memories.get(key) or read_of(candidate)) is None:
             dropped.note("missing", key)
         elif not (is_whole_tenant or in_scope(memory, scope)) or (
             key in memories
-            and not (BUILT_IN_NAMES.issuperset(candidate.ranks) or _is_of(scope.tenant, memory, key))
+            # Our own sources search among the tenant's memories; one of another package may give any key.
+            and not (BUILT_IN_NAMES.issuperset(candidate.ranks) or memory_key(scope.tenant, memory.id) == key)
         ):
             dropped.note("filtered", key)
         elif excluded and memory.id in excluded:
@@ -110,12 +98,6 @@ def visible(
     return kept
 
 
-def _is_of(tenant: str, memory: MemoryView, key: int) -> bool:
-    """Whether a memory of our own copies is the tenant's. Our own sources search among the tenant's memories; one
-    of another package may give any key, and the readers give what has it."""
-    return memory_key(tenant, memory.id) == key
-
-
 def _is_own_turn(memory: MemoryView, question: Question) -> bool:
     return (
         memory.session_id is not None
@@ -125,13 +107,14 @@ def _is_own_turn(memory: MemoryView, question: Question) -> bool:
     )
 
 
-def answering(kept: Pairs, understood: Understanding, profile: Profile, dropped: Dropped) -> Pairs:
-    """The candidates that can answer the question: of whose words, of what time and of what period it asks."""
-    if (said := understood.said_by) is not None and said.is_strict:
+async def keep_answering(pool: Pool) -> None:
+    """The candidates that can answer: of whose words, of what time and of what period the question is."""
+    kept, dropped = pool.kept, pool.found.dropped
+    if (said := pool.understood.said_by) is not None and said.is_strict:
         kept = _said(kept, said, dropped)
-    if profile.time.filter:
-        kept = _in_asked_time(kept, understood.question, dropped)
-    return in_period(kept, understood, dropped) if is_of_period(understood) else kept
+    if pool.profile.time.filter:
+        kept = _in_asked_time(kept, pool.question, dropped)
+    pool.kept = in_period(kept, pool.understood, dropped) if pool.is_recap else kept
 
 
 def _said(kept: Pairs, said: SaidBy, dropped: Dropped) -> Pairs:

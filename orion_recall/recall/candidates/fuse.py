@@ -1,4 +1,4 @@
-"""Fusion: many ranked lists into one.
+"""Fusion: many ranked lists into one; and the candidates' memories, read at once.
 
 Reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009): the sum of w / (k + rank) over the lists that hold
 a memory, ranks from 1, equal scores sharing a rank. Min-max fusion sums w * score, each list's scores stretched so
@@ -13,29 +13,31 @@ fused score on the scale of indexed memories.
 
 from __future__ import annotations
 
+import logging
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
+from orion_recall.errors import SourceError
 from orion_recall.index.texts import dense_form_of_view
 from orion_recall.interfaces import MemoryReader
 from orion_recall.memory.extraction.light import find_times
 from orion_recall.profile import Profile
-from orion_recall.recall.candidates.fetch import fetch, keys_to_fetch, read_of
-from orion_recall.recall.search.all_sources import or_else
+from orion_recall.recall.search.all_sources import asks_others, or_else
+from orion_recall.recall.types import Fusing, Method, Pairs, Pool
 from orion_recall.scoring.candidates import Candidate, recency
 from orion_recall.scoring.intervals import told_ranges
-from orion_recall.sources.vector_lexical import Nearness
-from orion_recall.values import Hit, MemoryView, Question, SourceName, SourceReport, ToldTime
+from orion_recall.tasks import in_time
+from orion_recall.values import Hit, MemoryView, SourceName, SourceReport, ToldTime
 
-Kept = Sequence[tuple[Candidate, MemoryView]]
-Method = Literal["rrf", "min_max", "bm25_decay"]
+log = logging.getLogger("orion_recall.recall")
 
 _KEY, _KEY_AND_SCORE = itemgetter(0), itemgetter(0, 1)  # of a hit: quicker than names, and there are hundreds
 _SECOND = itemgetter(1)
@@ -44,17 +46,6 @@ WITH_TEXT = 16
 them."""
 WITHIN = 16
 """So many first hits of each further list are candidates: nothing of a named time need be among the best of all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fusing:
-    """The parameters of fusion. Further lists have the weight `within_weight`, flat ones `told_weight`."""
-
-    method: Method
-    weights: Mapping[SourceName, float]
-    k: int = 60
-    within_weight: float = 0.0
-    told_weight: float = 0.0
 
 
 class _List(NamedTuple):
@@ -134,13 +125,44 @@ def _in_order(scored: Sequence[tuple[float, int]]) -> list[int]:
     return [key for _, key in sorted(zip(worst, map(_SECOND, scored), strict=True))]
 
 
+async def fuse_hits(pool: Pool) -> None:
+    """One candidate a memory, best first: as many as are ranked, by fused score, and by age where the newest are
+    favoured; and the memories of the period that no source has found."""
+    favours_newest = pool.profile.fusion.method == "bm25_decay"  # the ages of candidates are not known yet
+    pool.candidates = fuse(
+        pool.found.reports,
+        pool.fusing,
+        limit=None if favours_newest else pool.most,
+        with_text=WITH_TEXT if pool.sources.has_external or asks_others(pool.found.reports) else 0,
+        within=pool.found.within,
+    )
+    if favours_newest:
+        decay, readers, left_s = decay_of(pool.profile, pool.question.now), pool.sources.readers, pool.left_s
+        pool.candidates = await newest_favoured(
+            pool.candidates, decay, pool.most, readers, left_s, is_away=pool.is_away
+        )
+    if pool.is_recap:
+        known = {candidate.key for candidate in pool.candidates}
+        listed = (Candidate(key=key, led_by="period") for key in pool.listed if key not in known)
+        pool.candidates = [*pool.candidates, *listed]
+    pool.times.done("fuse")
+
+
+async def weigh_by_age(pool: Pool) -> None:
+    """The fused scores, each times the factor of its memory's age."""
+    decay = decay_of(pool.profile, pool.question.now)
+    for candidate, memory in pool.kept:
+        candidate.fused *= decay(memory)
+    pool.kept = by_fused(pool.kept)
+
+
 def rrf_score(candidate: Candidate, by: Fusing) -> float:
     """The sum of w / (k + rank) over the sources that found it, whatever the method; further lists do not count."""
     return sum(by.weights[source] / (by.k + rank) for source, rank in candidate.ranks.items())
 
 
 def fused_with_unindexed(
-    kept: Kept,
+    kept: Pairs,
     keys: Set[int],
     cosines: Mapping[int, float],
     reports: Sequence[SourceReport],
@@ -257,14 +279,66 @@ def _note_hits(pool: Mapping[int, Candidate], lists: Sequence[_List]) -> None:
                 candidate.statements, candidate.path = statements, path
 
 
-def similarities_of(reports: Sequence[SourceReport], pool: Sequence[Candidate]) -> Mapping[int, float]:
+def similarities_of(pool: Pool) -> Mapping[int, float]:
     """The cosines of all hits of the dense search. Hits of its fallback have none, only their rank."""
-    by_meaning = [report for report in reports if report.source == "vector"]
+    by_meaning = [report for report in (*pool.found.reports, *pool.found.within) if report.source == "vector"]
     if by_meaning and all(report.fallback is None for report in by_meaning):
         return {key: score for report in by_meaning for key, score in map(_KEY_AND_SCORE, report.hits)}
-    for candidate in pool:
+    for candidate in pool.candidates:
         candidate.scores.pop("vector", None)
     return {}
+
+
+# The errors of reading a malformed row or payload.
+_UNREADABLE = (SourceError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
+# Reading a few dozen memories by key takes a millisecond; even a recall that is out of time waits this long for it.
+_FETCH_S = 0.1
+
+
+def keys_to_fetch(pool: Sequence[Candidate], *, is_away: bool) -> list[int]:
+    """The keys of all candidates; while the index (the first reader) is away, of those that no source has read."""
+    return [candidate.key for candidate in pool if not is_away or candidate.read is None]
+
+
+async def fetch(
+    keys: Sequence[int], readers: Sequence[MemoryReader], *, timeout_s: float
+) -> Mapping[int, MemoryView]:
+    """Memories by key, from the first reader that answers; empty when none does."""
+    if not keys:
+        return {}
+    until = time.perf_counter() + timeout_s
+    for place, reader in enumerate(readers):
+        # A reader that hangs leaves the others their share of the time.
+        share_s = max((until - time.perf_counter()) / (len(readers) - place), _FETCH_S)
+        try:
+            return await in_time(reader.fetch(keys), share_s)
+        except (SourceError, TimeoutError):
+            continue
+    return {}  # memories that a source has read itself are still there; the rest is counted as missing
+
+
+def read_of(candidate: Candidate) -> MemoryView | None:
+    """The memory that a source read with its hit; None when there is none, or it cannot be read."""
+    if candidate.read is None:
+        return None
+    try:
+        return candidate.read()
+    except _UNREADABLE as error:
+        _warn_once(candidate.best_source, type(error.__cause__ or error).__name__)
+        return None
+
+
+@lru_cache(maxsize=64)
+def _warn_once(source: str, error: str) -> None:
+    """Once for each source and error: a store with many such rows is in every recall."""
+    told = "a hit of %s cannot be read (%s) and is left out; check its rows or its mapping (logged once)"
+    log.warning(told, source, error)
+
+
+def with_passages(memories: Mapping[int, MemoryView], numbers: Mapping[int, int]) -> Mapping[int, MemoryView]:
+    """The memories, each with the number of its best passage."""
+    found = {key: memory._replace(passage=numbers[key]) for key, memory in memories.items() if key in numbers}
+    return {**memories, **found} if found else memories
 
 
 Decay = Callable[[MemoryView], float]
@@ -312,29 +386,40 @@ _READ_CHARS = 1_000
 _COMPARING_S = 0.1
 
 
-class ComparesTexts(Protocol):
-    """Compares texts with a question: see `sources.vector_lexical.TextVectors`."""
-
-    async def embed(self, texts: Sequence[str]) -> None: ...
-
-    async def nearness(self, question: Question, texts: Sequence[str]) -> Sequence[Nearness | None]: ...
-
-
-def limited(
-    pool: Sequence[Candidate], limit: int, memories: Mapping[int, MemoryView], *, is_away: bool
-) -> Sequence[Candidate]:
-    """The pool up to the limit; beyond it what is to be kept, and unindexed candidates, which bring their text."""
-    if len(pool) <= limit:
-        return pool
-    beyond = (one for one in pool[limit:] if one.is_kept or (not is_away and one.key not in memories))
-    return [*pool[:limit], *beyond]
+def limited(pool: Pool) -> Sequence[Candidate]:
+    """As many candidates as are ranked; beyond them those that are kept, and unindexed ones, which bring text."""
+    if len(pool.candidates) <= pool.most:
+        return pool.candidates
+    further, is_away = pool.candidates[pool.most :], pool.is_away
+    beyond = (one for one in further if one.is_kept or (not is_away and one.key not in pool.found.memories))
+    return [*pool.candidates[: pool.most], *beyond]
 
 
-async def compared(
-    unindexed: Kept, question: Question, by: ComparesTexts | None, *, wants_late: bool, timeout_s: float
+async def compare_unindexed(pool: Pool) -> None:
+    """Cosines, late interaction and fused scores of memories that the index, which answered, does not hold."""
+    unindexed = [] if pool.is_away else [one for one in pool.kept if one[0].key not in pool.found.memories]
+    if not unindexed:
+        return
+    pool.unindexed = frozenset([candidate.key for candidate, _ in unindexed])
+    # Without late interaction of indexed memories there is nothing to compare its scores with.
+    late = pool.found.late_interaction
+    wants_late = late is not None and late.status in ("ok", "empty")
+    cosines, near = await _compared(pool, unindexed, wants_late=wants_late)
+    pool.kept = fused_with_unindexed(
+        pool.kept, pool.unindexed, cosines, pool.found.reports, pool.found.within, pool.fusing
+    )
+    if late is not None and near:
+        pool.found.closeness = {**pool.found.closeness, **near}
+        pool.found.late_interaction = replace(late, status="ok", count=len(pool.found.closeness))
+    pool.times.done("compare")
+
+
+async def _compared(
+    pool: Pool, unindexed: Pairs, *, wants_late: bool
 ) -> tuple[Mapping[int, float], Mapping[int, float]]:
     """Cosines and late interaction, by key, of the first unindexed candidates, as far as time allows. One of a
     dense search keeps its cosine. Raises nothing."""
+    by, question, timeout_s = pool.sources.texts, pool.question, pool.source_left_s
     lacking = [one for one in unindexed if wants_late or "vector" not in one[0].scores]
     if by is None or not lacking or timeout_s <= 0:
         return {}, {}
@@ -352,11 +437,10 @@ async def compared(
     return cosines, late
 
 
-def with_told_times(
-    kept: Kept, memories: Mapping[int, MemoryView], question: Question
-) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
-    """The candidates, unindexed ones (not in `memories`) with the times that they tell; the keys of unread ones."""
-    if not told_ranges(question.time, question.now):
+def with_told_times(pool: Pool, kept: Pairs) -> tuple[list[tuple[Candidate, MemoryView]], frozenset[int]]:
+    """The candidates, unindexed ones with the times that they tell; the keys of unread ones."""
+    memories = pool.found.memories
+    if not told_ranges(pool.question.time, pool.question.now):
         return list(kept), frozenset()
     lacking = [candidate.key for candidate, memory in kept if candidate.key not in memories and not memory.told]
     read = frozenset(lacking[:MOST_READ])

@@ -24,12 +24,12 @@ from typing import Any, Literal, NamedTuple
 from orion_recall.contracts.recall import NoAnswerReason, NoAnswerV1, RecallQueryV1
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import NoAnswer
-from orion_recall.recall.bundle.lines import DropReason, Selection
-from orion_recall.recall.pass_result import PassResult
+from orion_recall.recall.bundle.select import DropReason, Selection
+from orion_recall.recall.candidates.fuse import decay_of
 from orion_recall.recall.search.all_sources import SILENT
-from orion_recall.recall.search.period import is_of_period
+from orion_recall.recall.types import PassResult
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import Column, ScoredCandidate, recency
+from orion_recall.scoring.candidates import Column, ScoredCandidate
 from orion_recall.sources.record import MemoryUse
 from orion_recall.text.normal import STOP_WORDS, content_words, stems, stems_of_statement, words
 from orion_recall.text.small_talk import small_talk
@@ -91,18 +91,12 @@ def confidences(
         reached = (item.candidate.scores.get("vector") for item in among)
         farthest = min((cosine for cosine in reached if cosine is not None), default=None)
         asked = stems(frozenset(content_words(question.text))) if farthest is None else asked
+    decay = decay_of(profile, question.now)
     return {
         item.candidate.key: confidence(
             relevance=semantic_relevance(item, asked, farthest=farthest),
-            quality=source_quality(
-                item.memory.guessed_kind or item.memory.kind,
-                sources=len(item.candidate.ranks),
-                sender=item.memory.confidence,
-                use=uses.get(item.memory.id, NO_USE),
-            ),
-            recency=recency(
-                item.memory.ts, question.now, half_life_hours=profile.half_life_hours, minimum=profile.recency_floor
-            ),
+            quality=source_quality(item, uses.get(item.memory.id, NO_USE)),
+            recency=decay(item.memory),
             consistency=consistency(item.memory.tags, is_repeated=item.candidate.key in repeated),
             completeness=completeness(item.memory),
         )
@@ -133,13 +127,12 @@ def semantic_relevance(item: ScoredCandidate, asked: frozenset[str], *, farthest
     return len(asked & stems(frozenset(content_words(said)))) / len(asked) if asked else 0.0
 
 
-def source_quality(
-    kind: str | None, *, sources: int, sender: float | None = None, use: MemoryUse = NO_USE
-) -> float:
+def source_quality(item: ScoredCandidate, use: MemoryUse = NO_USE) -> float:
     """The quality of its kind; 0.05 more when several sources found it; down to 0.6 of that where its sender was
     not sure; up to 0.2 more or less by feedback; up to 0.05 more for having been among the first of many
     answers."""
-    quality = QUALITY.get(kind or "", _OTHER_QUALITY) + (_FOUND_TWICE if sources > 1 else 0.0)
+    kind, sender = item.memory.guessed_kind or item.memory.kind, item.memory.confidence
+    quality = QUALITY.get(kind or "", _OTHER_QUALITY) + (_FOUND_TWICE if len(item.candidate.ranks) > 1 else 0.0)
     if sender is not None:
         quality *= _UNSURE_SENDER + (1 - _UNSURE_SENDER) * sender
     if use is not NO_USE:
@@ -228,7 +221,7 @@ def answer_of(
     answers with whatever is of its time. `room_tokens` are left of the budget after the note. Of an external
     store's hits (`has_external`) hardly any signal is known.
     """
-    if is_of_period(understood):
+    if understood.is_recap:
         return Answer(selection=selection, confidence=confidence)
     if not has_external:
         signals = answer_signals(understood, result)

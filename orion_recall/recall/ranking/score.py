@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,8 @@ from orion_recall.errors import ModelError, SourceError
 from orion_recall.models.embedder import Reranker
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import section_values
-from orion_recall.recall.bundle.lines import body
-from orion_recall.recall.pass_result import Dropped, ModelReport, PassResult
-from orion_recall.recall.successors import without_superseded
+from orion_recall.recall.bundle.select import body
+from orion_recall.recall.types import Dropped, ModelReport, PassResult
 from orion_recall.scoring.candidates import (
     READ_CHARS,
     Candidate,
@@ -35,10 +34,11 @@ from orion_recall.scoring.candidates import (
 )
 from orion_recall.scoring.parts import part_columns
 from orion_recall.sources.several_stores import Breaker
+from orion_recall.sources.vector_lexical import Closeness
 from orion_recall.text.inert import instructs_reader
 from orion_recall.text.normal import is_question
 from orion_recall.text.passages import FIRST_PASSAGES
-from orion_recall.values import MemoryView, Question, ReaderInstructions, SourceStatus
+from orion_recall.values import MemoryView, ReaderInstructions, SourceStatus
 
 # Scores that are at least this share of the best one are about equal; so many of them tell nothing apart.
 _ALIKE, _MANY = 0.7, 16
@@ -136,12 +136,6 @@ def combine(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
     return round(total / weight, 6) if weight > 0 else 0.0
 
 
-class FindsEvidence(Protocol):
-    """Finds the weights of memories' statements: see `sources.graph.GraphEvidence`."""
-
-    async def weights(self, tenant: str, keys: Sequence[int]) -> Mapping[int, float]: ...
-
-
 SUBSTANCE, TURN = "substance", "turn"
 WEIGHTS: Final = {SUBSTANCE: 2.0, TURN: 1.0}
 _WHOLE_LENGTH: Final = 160
@@ -217,31 +211,9 @@ def with_instructing(result: PassResult, use: ReaderInstructions) -> PassResult:
     return replace(result, ranked=(*others, *down))
 
 
-def reduced(
-    scored: Sequence[ScoredCandidate], question: Question, profile: Profile, *, least: float, dropped: Dropped
-) -> list[ScoredCandidate]:
-    """The candidates, best first, that score `least` or more, each said once; without those that have a successor
-    where the profile omits them. `dropped` notes each reason."""
-    kept = [item for item in scored if item.score >= least]
-    for item in scored:
-        if item.score < least:
-            dropped.note("below_min_score", item.candidate.key)
-    return said_once(without_superseded(kept, question, profile.superseded, dropped), dropped)
-
-
 T = TypeVar("T")
 _NO_INDEX, _AWAY = "there is no index", "the index is away"
 _NO_RERANKER = "the profile wants reranking and no reranker is configured: set ORION_RERANKER"
-
-
-class Closeness(Protocol):
-    """Compares a question with memories: see `sources.vector_lexical.LateInteraction`."""
-
-    async def why_off(self) -> str | None: ...
-
-    async def closeness(
-        self, text: str, keys: Sequence[int], passages: Mapping[int, int]
-    ) -> Mapping[int, float]: ...
 
 
 async def _asked(
@@ -293,11 +265,9 @@ async def late_interaction(
         return {}, ModelReport(status="failed", error=_AWAY)
     if not keys:
         return {}, ModelReport(status="empty")
-
-    async def compared() -> str | Mapping[int, float]:
-        return await compared_by.why_off() or await compared_by.closeness(text, keys, passages)
-
-    found, report = await _asked(compared, breaker, timeout_s=timeout_s, is_short=is_short)
+    found, report = await _asked(
+        lambda: compared_by(text, keys, passages), breaker, timeout_s=timeout_s, is_short=is_short
+    )
     if found is None or isinstance(found, str):  # why it is off
         return {}, report if found is None else replace(report, status="off", error=found)
     return found, replace(report, status="ok" if found else "empty", count=len(found))

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, cast
 from orion_recall.contracts import RecallDecisionV1, RecallOptionsV1, RecallQueryV1, read_message
 from orion_recall.errors import InvalidMessage, MessageError
 from orion_recall.profile.model import CANDIDATES, Profile
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.understand.question import zone_name
 from orion_recall.settings import Settings
 from orion_recall.text.redaction import NO_REDACTION, Redaction
@@ -94,19 +94,15 @@ def asked(query: RecallQueryV1, recalled: Recalled | None, kept_text: KeptText) 
     if kept_text.is_full:
         kept = kept_text.redaction.json(told, without=_NO_TEXT)
         return kept, kept is told or kept == told
-    return _without_words(told), False
+    found = {name: value for name, value in told.items() if name != "lane"}
+    for name in found.keys() & {"options", "turn", "scope"}:
+        found[name] = {key: one for key, one in found[name].items() if key not in ("tags", "active_turn_text")}
+    return found, False
 
 
 def scope_name(scope: Scope) -> str:
     """How wide a scope is within its tenant: session, user or global."""
     return "session" if scope.session_id else "user" if scope.user_id else "global"
-
-
-def _without_words(told: dict[str, Any]) -> dict[str, Any]:
-    found = {name: value for name, value in told.items() if name != "lane"}
-    for name in found.keys() & {"options", "turn", "scope"}:
-        found[name] = {key: one for key, one in found[name].items() if key not in ("tags", "active_turn_text")}
-    return found
 
 
 def why_not_again(decision: RecallDecisionV1) -> str | None:

@@ -25,17 +25,17 @@ from orion_recall.contracts.recall import (
     Trigger,
 )
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.lines import DropReason
+from orion_recall.recall.bundle.select import DropReason
 from orion_recall.recall.cascade import CascadeRun
 from orion_recall.recall.confidence.answer import Confidence
-from orion_recall.recall.pass_result import ModelReport, PassResult
+from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.report.asked import QUERY_CHARS, KeptText, asked, scope_name
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.types import ModelReport, PassResult
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate, rounded_parts
 from orion_recall.text.normal import number_of
 from orion_recall.values import MemoryView, Outcome, SourceReport, SuccessionLink
-from orion_recall.when.times import session_words
+from orion_recall.when.times import ordinal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,10 +128,14 @@ def decision(
 
 
 def figures(recalled: Recalled) -> dict[str, Any]:
-    """What reply and decision both have of a recall."""
+    """What reply and decision both have of a recall; under `sources` status, hits and milliseconds of every source,
+    of reranking (`rerank`) and late interaction (`late`)."""
+    sources = {str(report.source): _stats(report, len(report.hits), report.fallback) for report in recalled.reports}
+    models = {"rerank": recalled.reranking, "late": recalled.late_interaction}
     return {
         "backend_counts": backend_counts(recalled.reports),
-        "sources": source_stats(recalled),
+        "sources": sources
+        | {name: _stats(model, model.count) for name, model in models.items() if model is not None},
         "dropped": dict(recalled.selection.dropped),
         "tokens": recalled.selection.tokens,
         "confidence": recalled.confidence.overall,
@@ -285,13 +289,6 @@ def backend_counts(reports: tuple[SourceReport, ...]) -> dict[str, int]:
     return {report.source: len(report.hits) for report in reports if report.status != "off"}
 
 
-def source_stats(recalled: Recalled) -> dict[str, SourceStats]:
-    """Status, hits and milliseconds of every source, of reranking (`rerank`) and late interaction (`late`)."""
-    told = {str(report.source): _stats(report, len(report.hits), report.fallback) for report in recalled.reports}
-    models = {"rerank": recalled.reranking, "late": recalled.late_interaction}
-    return told | {name: _stats(model, model.count) for name, model in models.items() if model is not None}
-
-
 def _stats(of: SourceReport | ModelReport, count: int, fallback: str | None = None) -> SourceStats:
     stood_in = {} if fallback is None else {"stood_in": fallback}
     return SourceStats(status=of.status, count=count, ms=round(of.ms, 3), error=of.error, **stood_in)
@@ -323,7 +320,7 @@ def understood(understanding: Understanding, *, with_words: bool = True) -> dict
             for interval in time.intervals
         ],
         "asks_when": time.asks_when,
-        "session": None if time.session is None else session_words(time.session),
+        "session": None if time.session is None else ordinal(time.session),
         "of": time.of if time.intervals else None,
         "widened": time.widened,
     }

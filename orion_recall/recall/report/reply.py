@@ -27,8 +27,9 @@ from orion_recall.contracts.recall import (
     RecallReplyV1,
 )
 from orion_recall.errors import ErrorKind
-from orion_recall.recall.bundle.lines import SelectedItem, source_ref
+from orion_recall.recall.bundle.select import SelectedItem, source_ref
 from orion_recall.recall.candidates.fuse import rrf_score
+from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.report.decision import (
     backend_counts,
     candidates_of,
@@ -38,7 +39,6 @@ from orion_recall.recall.report.decision import (
     left_out,
     understood,
 )
-from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import rounded_parts
 from orion_recall.values import SourceReport
 
@@ -187,6 +187,10 @@ MOST_CANDIDATES = 60
 _TEXT_CHARS = 200
 _STATEMENTS = 5
 _OF_MEMORY = ("kind", "speaker", "session_id", "ts", "chatter")
+_OF_ANSWER = (
+    "backend_counts", "latency_ms", "profile", "outcome", "tokens", "dropped", "sources", "confidence", "unsure",
+    "no_answer",
+)  # fmt: skip
 _DIGITS = 6
 
 
@@ -261,20 +265,8 @@ def explained_decision(decision: RecallDecisionV1) -> dict[str, Any]:
 
 def stats_of(decision: RecallDecisionV1) -> BundleStats:
     """The figures of the answer, as its reply had them."""
-    return BundleStats(
-        backend_counts=decision.backend_counts,
-        latency_ms=decision.latency_ms,
-        profile=decision.profile,
-        outcome=decision.outcome,
-        decision_id=decision.id,
-        tokens=decision.tokens,
-        dropped=decision.dropped,
-        sources=decision.sources,
-        confidence=decision.confidence,
-        probability=decision.answer_probability,
-        unsure=decision.unsure,
-        no_answer=decision.no_answer,
-    )
+    same = {name: getattr(decision, name) for name in _OF_ANSWER}
+    return BundleStats(decision_id=decision.id, probability=decision.answer_probability, **same)
 
 
 def _trace(figures: Json, candidates: Sequence[CandidateV1] | None, known: Mapping[str, Json]) -> dict[str, Any]:

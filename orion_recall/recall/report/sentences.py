@@ -13,6 +13,7 @@ from orion_recall.scoring.parts import reasons
 from orion_recall.source_specs import by_name, specs
 from orion_recall.text.normal import one_line
 from orion_recall.text.zones import zone_or_utc
+from orion_recall.when.times import ordinal
 
 Json = Mapping[str, Any]
 
@@ -192,14 +193,6 @@ def interval_words(interval: Json, zone: str) -> str:
     return f'"{interval.get("words", "")}": {start} up to {end}, {name} ({interval["kind"]})'
 
 
-def ordinal(number: int) -> str:
-    """first, 2nd, 3rd, 4th …, 11th, 12th, 13th …, 21st."""
-    if number == 1:
-        return "first"
-    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
-
-
 def length(seconds: float) -> str:
     """So many seconds in the unit that one would say."""
     if seconds < 2 * _HOUR:
@@ -269,7 +262,8 @@ def _fact(name: str, value: Any) -> Any:
         return ordinal(value)
     if name == "ranks":
         found = sorted(value.items(), key=lambda one: (one[1], one[0]))
-        return _and([f"{ordinal(rank)} of {source}" for source, rank in found])
+        *parts, last = [f"{ordinal(rank)} of {source}" for source, rank in found]
+        return f"{', '.join(parts)} and {last}" if parts else last
     if name == "silent":
         told = [
             f"{source} was {how['status']} ({how['error'] or 'no reason given'})" for source, how in value.items()
@@ -278,10 +272,6 @@ def _fact(name: str, value: Any) -> Any:
     if isinstance(value, list):
         return " or ".join(one_line(str(one)) for one in cast("list[object]", value))
     return one_line(value) if isinstance(value, str) else value
-
-
-def _and(parts: list[str]) -> str:
-    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _moment(iso: str, clock: tzinfo) -> str:

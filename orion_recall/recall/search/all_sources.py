@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from orion_recall.errors import ModelError, PartialSourceError, SourceError, TransientSourceError
 from orion_recall.interfaces import Source, answers_for
 from orion_recall.profile.sections import TimeInQuestions
+from orion_recall.recall.types import FallbackSource, Pool, Requests
 from orion_recall.recall.understand.people import SaidBy
 from orion_recall.scoring.intervals import WIDENED_S, told_ranges
 from orion_recall.source_specs import BUILT_IN_NAMES, source_names
@@ -110,14 +111,6 @@ MOST_KINDS = 8
 """Kinds of one query that are searched for each alone; of more there is one list."""
 _RETRY_PAUSE_S = 0.02
 _ENDING_S = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FallbackSource:
-    """The source that is searched while the index is away, and its breaker."""
-
-    source: Source
-    breaker: Breaker = field(default_factory=Breaker)
 
 
 async def search_all(
@@ -256,11 +249,6 @@ async def _with_retries(source: Source, request: SearchRequest, retries: int) ->
     raise AssertionError("unreachable")  # pragma: no cover
 
 
-Requests = Mapping[SourceName, SearchRequest]
-REPORTS_WEIGHT = 0.5
-"""The weight in the fusion of a list of reports, where the person's own turns have 1."""
-
-
 class Further(NamedTuple):
     """A further request to the index. `is_flat`: every hit is worth the same. `of_others`: its list counts although
     the first search of its source failed, such as for want of a filter."""
@@ -298,17 +286,12 @@ def reports_of_others(request: SearchRequest, said: SaidBy | None) -> list[Furth
     return [Further(_of_speaker(request, said, ()), of_others=True)]
 
 
-async def with_further(
-    searching: Coroutine[Any, Any, list[SourceReport]],
-    further: Sequence[Further],
-    sources: Mapping[SourceName, Source],
-    requests: Requests,
-    *,
-    timeout_s: float,
+async def _with_further(
+    pool: Pool, searching: Coroutine[Any, Any, list[SourceReport]], further: Sequence[Further]
 ) -> tuple[list[SourceReport], list[SourceReport]]:
     """The reports of the search, and those of the further requests to the index that come in time; all at once."""
-    until = time.perf_counter() + timeout_s
-    names: list[SourceName] = [name for name in INDEX_SOURCES if name in sources and name in requests]
+    sources, until = pool.sources.by_name, time.perf_counter() + pool.limits.source_s
+    names: list[SourceName] = [name for name in INDEX_SOURCES if name in sources and name in pool.requests]
     lists: list[tuple[SourceName, Further, asyncio.Task[Sequence[Hit]]]] = [
         (name, one, asyncio.create_task(_hits(sources[name], one.request))) for one in further for name in names
     ]
@@ -326,6 +309,32 @@ async def with_further(
         ]
     finally:
         await _ended([task for *_, task in lists])
+
+
+async def search(pool: Pool) -> None:
+    """Every source at once, and the further lists of times and of others' words; or the hits of other passes."""
+    said, sources = pool.understood.said_by, pool.sources
+    if (given := pool.given) is not None:
+        pool.found.reports, pool.found.within = given.reports, given.within
+    else:
+        kinds = () if pool.query.options is None else pool.query.options.kinds
+        searching = search_all(
+            sources.by_name,
+            requests_of_speaker(pool.requests, said),
+            sources.breakers,
+            timeout_s=pool.limits.source_s,
+            retries=pool.profile.source_retries,
+            fallback=sources.fallback,
+            by_kind=1 < len(kinds) <= MOST_KINDS,
+        )
+        request = next(iter(pool.requests.values()), None)  # sources are asked for the same
+        further = [] if request is None else reports_of_others(request, said)
+        if request is not None and not pool.is_recap:  # a period is listed as a whole
+            further = [*time_requests(pool.question, request, pool.profile.time), *further]
+        reports, inside = await _with_further(pool, searching, further)
+        pool.found.reports, pool.found.within = tuple(reports), tuple(inside)
+    pool.is_away = index_is_away(pool.found.reports)
+    pool.times.done("search")
 
 
 def within(scope: Scope, intervals: Sequence[Interval], *, widened_s: float = WIDENED_S) -> Scope:

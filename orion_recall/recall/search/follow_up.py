@@ -14,18 +14,17 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from orion_recall.interfaces import Source, TitleFinder
-from orion_recall.profile import Profile
+from orion_recall.recall.candidates.filters import visible
+from orion_recall.recall.candidates.fuse import fetch
 from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else
-from orion_recall.recall.types import Sources
+from orion_recall.recall.types import Pairs, Pool
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.text.names import names_in, title_names
 from orion_recall.text.normal import words
-from orion_recall.values import MemoryView, Question, SearchRequest, SourceName, SourceReport
+from orion_recall.values import MemoryView, Question, SearchRequest, SourceName
 
 _LINKING, _MOST_LINKED, _FEW_LINKED = 5, 64, 20
 _STEPPING, _MOST_NAMES, _MOST_STEPPED, _MOST_NEW = 2, 24, 100, 16
-
-Kept = Sequence[tuple[Candidate, MemoryView]]
 
 
 class _Lead(NamedTuple):
@@ -36,28 +35,30 @@ class _Lead(NamedTuple):
     read: Callable[[], MemoryView] | None = None
 
 
-async def follow_up(
-    kept: Kept,
-    question: Question,
-    requests: Mapping[SourceName, SearchRequest],
-    reports: Sequence[SourceReport],
-    *,
-    profile: Profile,
-    sources: Sources,
-    similarities: Mapping[int, float],
-    timeout_s: float,
-) -> tuple[Mapping[str, Mapping[int, float]], Sequence[Candidate]]:
-    """Values in [0, 1] by part and key of what `kept`, best first, lead to in the scope of the requests; and the
-    candidates that are new, whose memories are not read yet. An error or delay leads to none.
+async def follow(pool: Pool) -> None:
+    """What the first candidates lead to: what they name, and memories whose titles they have.
 
-    `similarities` are the cosines of the dense search: a further candidate keeps its own.
+    `followed` are values in [0, 1] by part and key of what `kept`, best first, lead to in the scope of the
+    requests; `further` the candidates that are new. An error or delay leads to none.
     """
-    well = {report.source for report in reports if report.status in ("ok", "empty")}
+    pool.followed, pool.further = await _followed(pool)
+    read = await fetch([one.key for one in pool.further], pool.sources.readers, timeout_s=pool.left_s)
+    pool.found.memories = {**pool.found.memories, **read}
+    pool.kept = [*pool.kept, *visible(pool, pool.further)]
+    pool.times.done("follow")
+
+
+async def _followed(pool: Pool) -> tuple[Mapping[str, Mapping[int, float]], Sequence[Candidate]]:
+    """The values, and the new candidates, whose memories are not read yet. One that the dense search has found
+    keeps its cosine."""
+    kept, question, requests = pool.kept, pool.question, pool.requests
+    similarities, timeout_s = pool.similarities, pool.source_left_s
+    well = {report.source for report in pool.found.reports if report.status in ("ok", "empty")}
     asked = [requests[name] for name in INDEX_SOURCES if name in well and name in requests]
     if not asked or not kept or timeout_s <= 0:
         return {}, ()
     looking: dict[str, Callable[[], Coroutine[Any, Any, Mapping[int, _Lead]]]] = {}
-    ranking, titles, by_name = profile.ranking, sources.titles, sources.by_name
+    ranking, titles, by_name = pool.profile.ranking, pool.sources.titles, pool.sources.by_name
     tenant = asked[0].scope.tenant
     if titles and ranking.links > 0 and await or_else(titles.has_titles(tenant), False, timeout_s):
         looking["links"] = partial(_linked, kept, question, asked[0], titles)
@@ -85,7 +86,7 @@ async def follow_up(
 
 
 async def _linked(
-    kept: Kept, question: Question, request: SearchRequest, titles: TitleFinder
+    kept: Pairs, question: Question, request: SearchRequest, titles: TitleFinder
 ) -> Mapping[int, _Lead]:
     """The memories whose titles are in the question or in one of the first hits. Of up to 20 that a text names each
     has the whole of the text's own score, of more each has less: a list of names leads nowhere."""
@@ -117,7 +118,7 @@ async def _linked(
     return leads
 
 
-async def _stepped(kept: Kept, question: Question, request: SearchRequest, lexical: Source) -> Mapping[int, _Lead]:
+async def _stepped(kept: Pairs, question: Question, request: SearchRequest, lexical: Source) -> Mapping[int, _Lead]:
     """The keyword search for the question together with the new names in the first hits, which hold all of these
     and gain nothing."""
     first, asked = kept[:_STEPPING], frozenset(words(question.text))

@@ -7,22 +7,20 @@ as exact as it was named; where it holds nothing it is a day wider, since people
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from orion_recall.errors import SourceError
 from orion_recall.interfaces import ChronologicalIndex
-from orion_recall.recall.pass_result import Dropped, Pairs, PassResult
 from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else, within
+from orion_recall.recall.types import MOST_OF_PERIOD, Dropped, Pairs, PassResult, Pool
 from orion_recall.recall.understand.question import Understanding
-from orion_recall.scoring.candidates import READ_CHARS, Candidate
+from orion_recall.scoring.candidates import READ_CHARS
 from orion_recall.scoring.intervals import as_told, overlap, told_share, widened
 from orion_recall.text.normal import without_possessive, words
-from orion_recall.values import Interval, MemoryView, QuestionTime, Scope, SearchRequest, SourceName, TimedKey
+from orion_recall.values import MemoryView, QuestionTime, Scope, TimedKey
 
-MOST_OF_PERIOD: Final = 200
-"""Memories of a period that are candidates, the newest ones."""
 _SHORT_S: Final = 3 * 86_400.0
 # "This year" tells little of yesterday: a told time may be twice as long as the period.
 _TELLS: Final = 0.7
@@ -31,11 +29,6 @@ _PAGE: Final = 256
 _MOST_PAGES: Final = 20
 
 Asked = tuple[Understanding, Scope]
-
-
-def is_of_period(understood: Understanding) -> bool:
-    """Whether the question is answered by everything of its period."""
-    return understood.shape == "recap"
 
 
 def is_of_what_happened(time: QuestionTime) -> bool:
@@ -60,7 +53,7 @@ async def tries(
         named = await session_at(index, scope, time.session, without=own_session)
         time = replace(time, session_id=named or time.session_id)
         understood = at(time)
-    if not is_of_period(understood):
+    if not understood.is_recap:
         return [(understood, scope)]
     if not time.intervals:
         if named is None:  # nobody knows which session it is
@@ -80,42 +73,32 @@ def is_answered(result: PassResult) -> bool:
     return bool(result.ranked) or result.dropped["other_people"] > 0
 
 
-def of_period(
-    requests: Mapping[SourceName, SearchRequest], intervals: Sequence[Interval]
-) -> dict[SourceName, SearchRequest]:
-    """The requests, each for the time of the intervals alone."""
-    return {
+async def list_period(pool: Pool) -> None:
+    """All sources search inside the period alone, and `listed` are the keys of its memories, whatever these say.
+
+    At most `MOST_OF_PERIOD`, and as many that tell of it later; none while the index is away, or where it is not
+    asked.
+    """
+    time, intervals = pool.question.time, pool.question.time.intervals
+    pool.requests = {
         name: replace(request, scope=within(request.scope, intervals, widened_s=0.0))
-        for name, request in requests.items()
+        for name, request in pool.requests.items()
     }
-
-
-async def keys_of_period(
-    index: ChronologicalIndex | None,
-    requests: Mapping[SourceName, SearchRequest],
-    time: QuestionTime,
-    *,
-    timeout_s: float,
-) -> list[int]:
-    """The keys of the memories of the period, at most `MOST_OF_PERIOD`, and of as many that tell of it later; none
-    while the index is away. `requests` are those for the period; without one to the index it is not asked."""
-    asked = [requests[name] for name in INDEX_SOURCES if name in requests]
+    if pool.given is not None:
+        pool.listed = [one.key for one in pool.given.pool]
+        return
+    index = pool.sources.chronological
+    asked = [pool.requests[name] for name in INDEX_SOURCES if name in pool.requests]
     if index is None or not asked:
-        return []
-    scope = asked[0].scope
+        return
+    scope, timeout_s = asked[0].scope, pool.source_left_s
     listed = [index.in_time_order(scope, MOST_OF_PERIOD, newest_first=True)]
     if is_of_what_happened(time):
-        ranges = tuple((one.start, one.end) for one in time.intervals)
+        ranges = tuple((one.start, one.end) for one in intervals)
         listed.append(index.in_time_order(replace(scope, until=None, told=ranges), MOST_OF_PERIOD))
     nothing: Sequence[TimedKey] = ()
     found = await asyncio.gather(*(or_else(one, nothing, timeout_s) for one in listed))
-    return list(dict.fromkeys(one.key for part in found for one in part))
-
-
-def with_listed(pool: Sequence[Candidate], keys: Sequence[int]) -> list[Candidate]:
-    """The candidates, and those of the keys that no source has found."""
-    known = {candidate.key for candidate in pool}
-    return [*pool, *(Candidate(key=key, led_by="period") for key in keys if key not in known)]
+    pool.listed = list(dict.fromkeys(one.key for part in found for one in part))
 
 
 def in_period(kept: Pairs, understood: Understanding, dropped: Dropped) -> Pairs:

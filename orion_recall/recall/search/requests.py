@@ -8,10 +8,8 @@ from datetime import tzinfo
 from orion_recall.contracts import RecallOptionsV1, RecallQueryV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.profile.model import CANDIDATES, Profile
-from orion_recall.recall.bundle.lines import Shown
-from orion_recall.recall.bundle.select import Caps
-from orion_recall.recall.bundle.snippet import asks_for_time
-from orion_recall.setting_values import LaneUse
+from orion_recall.recall.bundle.select import Caps, Shown
+from orion_recall.settings import LaneUse
 from orion_recall.source_specs import source_names
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
@@ -142,7 +140,7 @@ def shown_of(question: Question, profile: Profile, zone: tzinfo, redaction: Reda
     """What the bundle's lines show; dates are those of the asker's zone."""
     return Shown(
         style=profile.render.style,
-        asks_when=asks_for_time(question),
+        asks_when=question.time.asks_when or question.time.ahead,  # of what is to come an answer tells when it is
         now=question.now if profile.render.relative_dates else None,
         redaction=redaction,
         flags_instructions=profile.reader_instructions in ("flag", "down"),

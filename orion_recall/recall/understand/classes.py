@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from orion_recall.text.normal import without_possessive
 from orion_recall.values import NO_TIME, QUERY_CLASSES, QueryClass, QuestionTime
-from orion_recall.when.times import session_words
+from orion_recall.when.times import ordinal
 
 # Of classes for which as much is said, the first: the more special the question, the more it needs.
 _PRECEDENCE: tuple[QueryClass, ...] = ("meta", "procedural", "planning", "prospective", "temporal", "relational")
@@ -154,7 +154,7 @@ def classify(said: Sequence[str], time: QuestionTime = NO_TIME, *, now: float = 
         if time.alone and time.of == "told":
             note("prospective", _LOOKS_AHEAD, interval.words)
     if time.session is not None:
-        note("temporal", _NAMES_TIME, f"{session_words(time.session)} session")
+        note("temporal", _NAMES_TIME, f"{ordinal(time.session)} session")
     if not weights:
         return FACTUAL
     best = max(weights, key=lambda one: (weights[one], -_PRECEDENCE.index(one)))

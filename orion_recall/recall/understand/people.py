@@ -354,7 +354,8 @@ class _Reader:
         saying."""
         spans = self._spans()
         prepositions = [at for at in range(end, len(self.folded)) if self.folded[at] in _ABOUT]
-        about = next((at for at in prepositions if not self._tells_time(at, spans)), None)
+        of_times = {at for first, last in spans.values() for at in range(first - 1, last)}
+        about = next((at for at in prepositions if at not in of_times), None)
         skipped: set[int] = set()
         intervals: list[Interval] = []
         for interval, (first, last) in spans.items():
@@ -385,9 +386,6 @@ class _Reader:
 
     def _is_topic(self, at: int) -> bool:
         return self.tokens[at][0].isalnum() and self.folded[at] not in STOP_WORDS | _EMPTY | _LINKS
-
-    def _tells_time(self, at: int, spans: Mapping[Interval, tuple[int, int]]) -> bool:
-        return any(first in (at, at + 1) or first <= at < last for first, last in spans.values())
 
     def _spans(self) -> dict[Interval, tuple[int, int]]:
         found: dict[Interval, tuple[int, int]] = {}

@@ -65,6 +65,11 @@ class Understanding:
     zone: str = "UTC"
 
     @property
+    def is_recap(self) -> bool:
+        """Whether the question is answered by everything of its period."""
+        return self.shape == "recap"
+
+    @property
     def is_said_by(self) -> bool:
         """Whether nothing but what one person said answers the question."""
         return self.said_by is not None and self.said_by.is_strict
@@ -104,6 +109,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     if kinds := profile.graph.traverse:
         caller = asker or (query.options.user if query.options else None)
         ways = (*ways, *walks(text, kinds, named=called, time=time, asker=caller))
+    numbers = frozenset(term for term in terms if not term.isalpha() and any(map(str.isdigit, term)))
     of = tuple(named) if told is None else told.speakers  # whose turns are likely to answer
     return Understanding(
         question=Question(
@@ -125,15 +131,10 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
         classified=classify(said, time, now=now),
         people=tuple(named),
         entities=called,
-        identifiers=_identifiers(text, terms),
+        identifiers=numbers.union(letter.casefold() for letter in _LETTER.findall(text)),
         shape=_shape(said, time),
         zone=zone_name(query),
     )
-
-
-def _identifiers(text: str, terms: Collection[str]) -> frozenset[str]:
-    numbers = [term for term in terms if not term.isalpha() and any(map(str.isdigit, term))]
-    return frozenset((*numbers, *(letter.casefold() for letter in _LETTER.findall(text))))
 
 
 def _shape(said: Sequence[str], time: QuestionTime) -> QuestionShape | None:

@@ -8,10 +8,9 @@ import pytest
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.confidence.answer import UNSURE_NOTE
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import reply
-from orion_recall.recall.types import Recalled
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 TEXTS = (

@@ -13,8 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.lines import Selection, body, head
-from orion_recall.recall.bundle.select import Caps, select, select_recap
+from orion_recall.recall.bundle.select import Caps, Selection, body, head, select, select_recap
 from orion_recall.recall.bundle.snippet import line_tokens
 from orion_recall.recall.bundle.snippet import snippet as snippet_of
 from orion_recall.scoring.candidates import ScoredCandidate

@@ -19,9 +19,9 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.sections import Layer
 from orion_recall.recall.cascade import LayerResult, limits_of, merged, scope_of_layer
 from orion_recall.recall.confidence.answer import Confidence, confidence
-from orion_recall.recall.pass_result import Dropped, PassResult
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.search.requests import scope_of
+from orion_recall.recall.types import Dropped, PassResult
 from orion_recall.recall.understand.question import understand
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.sources.vector_lexical import VectorSource

@@ -16,7 +16,7 @@ from orion_recall.contracts.recall import CandidateV1, NoAnswerReason, Trigger
 from orion_recall.decisions.memories import MemoryFacts
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.lines import DropReason
+from orion_recall.recall.bundle.select import DropReason
 from orion_recall.recall.cascade import Ended
 from orion_recall.recall.pipeline import recall
 from orion_recall.recall.report.asked import Limits, clock_of, limits_of_decision, query_of, why_not_again

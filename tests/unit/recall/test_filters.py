@@ -4,31 +4,48 @@ from __future__ import annotations
 
 import pytest
 
-from orion_recall.recall.candidates.filters import Exclusions, visible
-from orion_recall.recall.pass_result import Dropped
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.recall.candidates.filters import visible
+from orion_recall.recall.search.requests import TimeLimits
+from orion_recall.recall.types import Pool, Sources, StageTimes
+from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.text.normal import memory_key
 from orion_recall.values import Question, Scope, SourceName
-from tests.samples.recall_fakes import view
+from tests.samples.recall_fakes import profile, query, view
 
 QUESTION = Question(text="crane", dense_text="", keyword_text="", terms=frozenset(), now=0.0, text_hash="")
+
+
+def searching(tokens: TokenCounter) -> Pool:
+    """A pass that may see all of the tenant `default`."""
+    return Pool(
+        query=query("crane"),
+        understood=Understanding(question=QUESTION, named_speaker=None),
+        profile=profile(),
+        scope=Scope(tenant="default"),
+        sources=Sources(by_name={}, tokens=tokens),
+        applied_position=0,
+        limits=TimeLimits(pass_s=1.0, full_s=1.0, own_s=1.0),
+        times=StageTimes(),
+        requests={},
+    )
 
 
 @pytest.mark.parametrize("tenant", ["default", "another"])
 @pytest.mark.parametrize("found_by", [("notes",), ("notes", "vector")])
 def test_a_memory_under_the_key_of_another_package_is_the_tenants_or_is_not_shown(
-    tenant: str, found_by: tuple[SourceName, ...]
+    tokens: TokenCounter, tenant: str, found_by: tuple[SourceName, ...]
 ):
-    key, dropped = memory_key(tenant, "m1"), Dropped()
+    key, pool = memory_key(tenant, "m1"), searching(tokens)
     candidate = Candidate(key=key, ranks=dict.fromkeys(found_by, 1))
-    kept = visible(
-        [candidate], {key: view("m1")}, Scope(tenant="default"), QUESTION, Exclusions(ids=frozenset()), dropped
-    )
-    assert (len(kept), dict(dropped)) == ((1, {}) if tenant == "default" else (0, {"filtered": 1}))
+    pool.found.memories = {key: view("m1")}
+    kept = visible(pool, [candidate])
+    assert (len(kept), dict(pool.found.dropped)) == ((1, {}) if tenant == "default" else (0, {"filtered": 1}))
 
 
-def test_a_memory_that_a_source_reads_itself_has_a_key_of_its_own():
-    memory, dropped = view("notes:1"), Dropped()
+def test_a_memory_that_a_source_reads_itself_has_a_key_of_its_own(tokens: TokenCounter):
+    memory = view("notes:1")
     candidate = Candidate(key=7, ranks={"notes": 1}, read=lambda: memory)
-    kept = visible([candidate], {}, Scope(tenant="default"), QUESTION, Exclusions(ids=frozenset()), dropped)
+    kept = visible(searching(tokens), [candidate])
     assert kept == [(candidate, memory)]

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 from orion_recall.errors import ModelError, TransientSourceError
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.lines import FLAG
-from orion_recall.recall.pass_result import ModelReport
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.bundle.select import FLAG
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.ranking.score import combine, in_recap, late_interaction, rerank, score_candidates
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.types import ModelReport
 from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate, recency
 from orion_recall.sources.several_stores import Breaker
-from orion_recall.text.passages import FIRST_PASSAGES
 from orion_recall.values import Interval, MemoryView, QuestionTime
 from tests.samples.recall_fakes import NOW, FakeSource, hit, key, profile, query, scored, sources, view
 
@@ -62,12 +60,7 @@ class Broken:
     def __init__(self, error: Exception) -> None:
         self.error, self.calls = error, 0
 
-    async def why_off(self) -> str | None:
-        return None
-
-    async def closeness(
-        self, text: str, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
-    ) -> Mapping[int, float]:
+    async def __call__(self, text: str, keys: Sequence[int], passages: Mapping[int, int]) -> Mapping[int, float]:
         self.calls += 1
         raise self.error
 

@@ -9,8 +9,8 @@ import pytest
 from orion_recall.errors import QueryNotTaken
 from orion_recall.foreground import CUT_BY_CALLER
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.pipeline import Recalled, recall
+from orion_recall.recall.types import Sources
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view
 
 CRANE = view("m1", "The harbour crane needs a gearbox.")

@@ -15,9 +15,8 @@ import pytest
 
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report.reply import explained
-from orion_recall.recall.types import Recalled
 from tests.samples.copies import Copies, opened_copies
 from tests.samples.recall_fakes import profile, query
 from tests.samples.source_samples import TENANT, memory

@@ -15,10 +15,9 @@ import pytest
 
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report.decision import RequestFacts, decision
 from orion_recall.recall.report.reply import explained, reply
-from orion_recall.recall.types import Recalled
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import SuccessionLink
 from tests.samples.copies import Copies, opened_copies

@@ -13,10 +13,9 @@ from orion_recall.errors import InvalidMessage, SourceError
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.search.all_sources import FallbackSource
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.search.requests import scope_of
-from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.types import FallbackSource, Sources
 from orion_recall.source_specs import source_names
 from orion_recall.values import MemoryView, SourceName
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, sources, view

@@ -10,10 +10,9 @@ import pytest
 from orion_recall.errors import ProfileError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile.reading import parse_profile
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report.reply import explained
 from orion_recall.recall.successors import successors_first
-from orion_recall.recall.types import Recalled
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.values import MemoryView, SuccessionLink, SuccessionReason, Superseded
 from tests.samples.recall_fakes import NOW, FakeSource, hit, key, profile, query, sources, view

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pass_result import Dropped
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.ranking.score import said_once
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.types import Dropped
 from orion_recall.values import MemoryView
 from tests.samples.recall_fakes import NOW, FakeSource, hit, profile, query, scored, sources, view
 

@@ -15,11 +15,10 @@ from orion_recall.contracts.recall import CascadeV1
 from orion_recall.errors import InvalidMessage, RefusedMessage, SourceError
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report.asked import KeptText
 from orion_recall.recall.report.decision import RequestFacts, candidates_of, candidates_to_keep, decision
 from orion_recall.recall.report.reply import error_reply, reply, reply_json
-from orion_recall.recall.types import Recalled
 from orion_recall.settings import Settings
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import MemoryView, Question
@@ -86,14 +85,13 @@ LONG = view("long", TEXT, entities=("Fjord Labs",), passages=(0, 17, 18, len(TEX
 SHORT = view("short", "Bo paints the crane for Fjord Labs.", entities=("Bo", "Fjord Labs"), user_id="u-1")
 
 
-class SecondPassage:
-    async def numbers(self, question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
-        return dict.fromkeys(keys, 1)
+async def second_passage(question: Question, tenant: str, keys: Sequence[int]) -> Mapping[int, int]:
+    return dict.fromkeys(keys, 1)
 
 
 async def bundle(tokens: TokenCounter, *memories: MemoryView, **options: Any) -> MemoryBundleV1:
     arm = FakeSource("vector", [hit(one.id, 0.9 - place / 10) for place, one in enumerate(memories)])
-    found = replace(sources(tokens, [arm], *memories), passages=SecondPassage())
+    found = replace(sources(tokens, [arm], *memories), passages=second_passage)
     asked = query(options=options)
     recalled = await recall(asked, profile(), found, now=NOW)
     return reply(asked, recalled, latency_ms=1.0, profile="test.v1", decision_id="d-1").bundle

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import recall
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.values import MemoryView
 from tests.samples.recall_fakes import NOW, FakeSource, Speakers, hit, profile, query, sources, view
 

@@ -14,13 +14,13 @@ import pytest
 from orion_recall.errors import InvalidMessage, ModelError, ScopeNotKept, SourceError
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.pipeline import recall
+from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.search import all_sources
-from orion_recall.recall.search.all_sources import FallbackSource, requests_of_speaker, search_all
+from orion_recall.recall.search.all_sources import requests_of_speaker, search_all
 from orion_recall.recall.search.requests import narrowed, scope_of
-from orion_recall.recall.types import Recalled, Sources
+from orion_recall.recall.types import FallbackSource, Sources
 from orion_recall.recall.understand.people import SaidBy
-from orion_recall.setting_values import LaneUse
+from orion_recall.settings import LaneUse
 from orion_recall.source_specs import source_names
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.text.names import title_names

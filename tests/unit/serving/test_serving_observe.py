@@ -15,10 +15,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.errors import SettingsError
-from orion_recall.recall.bundle.lines import SelectedItem, Selection
-from orion_recall.recall.pass_result import Dropped, PassResult
+from orion_recall.recall.bundle.select import SelectedItem, Selection
+from orion_recall.recall.pipeline import Recalled
 from orion_recall.recall.report.decision import RequestFacts
-from orion_recall.recall.types import Recalled
+from orion_recall.recall.types import Dropped, PassResult
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.serving.observe.heartbeat_fields import CopyState, StoreState, health_field, health_of
 from orion_recall.serving.observe.metrics import describe_recall, otlp_exporters

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.graph.stores.sparql import SparqlGraph
 from orion_recall.graph.stores.sparql_client import SparqlClient, SparqlServer
 from orion_recall.interfaces import MemoryGraph
-from orion_recall.sources.graph import GraphEvidence, RdfSource
+from orion_recall.sources.graph import RdfSource, statement_weights
 from orion_recall.values import Chain, Change, Scope, SearchRequest
 from tests.samples.source_samples import NOW, TENANT, changes, id_of, key, memory, names, request
 from tests.stand_ins.oxigraph import Oxigraph
@@ -297,7 +298,7 @@ class Likeness:
     def __init__(self, *found: tuple[str, float], error: Exception | None = None, hangs: bool = False) -> None:
         self.found, self.error, self.hangs = found, error, hangs
 
-    async def entities_like(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
+    async def __call__(self, text: str, tenant: str, limit: int) -> Sequence[tuple[str, float]]:
         if self.hangs:
             await asyncio.Event().wait()
         if self.error is not None:
@@ -354,12 +355,12 @@ async def test_evidence_is_how_often_the_statements_of_a_memory_are_stated(folde
     await graph.open()
     try:
         await graph.apply(changes(*MEMORIES))
-        found = GraphEvidence(graph)
+        weights = partial(statement_weights, graph)
         keys = [key(name) for name in ("one", "two", "none")]
-        assert await found.weights(ACME, keys) == {key("one"): 2.0, key("two"): 3.0}
-        assert await found.weights(ACME, []) == {}
-        assert await found.weights("other", keys) == {}, "of another tenant nothing is known"
+        assert await weights(ACME, keys) == {key("one"): 2.0, key("two"): 3.0}
+        assert await weights(ACME, []) == {}
+        assert await weights("other", keys) == {}, "of another tenant nothing is known"
     finally:
         await graph.close()
     with pytest.raises(SourceError):
-        await found.weights(ACME, keys)
+        await weights(ACME, keys)

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orion_recall.errors import SourceError
 from orion_recall.index.points import Name
 from orion_recall.index.texts import dense_forms
 from orion_recall.models.sparse import SparseEncoder
-from orion_recall.sources.vector_lexical import LateInteraction
+from orion_recall.sources.vector_lexical import closeness
 from tests.samples.index_kinds import IndexPlace
 from tests.samples.source_samples import (
     ALL,
@@ -52,10 +51,9 @@ async def test_the_sum_of_the_nearest_is_what_numpy_says(places: IndexPlace):
     wanted = await expected(embedder, QUESTION)
     async with places.index(embedder) as index:
         await index.apply(changes(*ALL))
-        late = LateInteraction(index, embedder)
-        assert await late.why_off() is None
         named = [Name(TENANT, label.casefold()).key for label in CRANE.entities]
-        found = await late.closeness(QUESTION, [*KEYS, key("nobody"), key("crane", "other"), *named])
+        found = await closeness(index, embedder, QUESTION, [*KEYS, key("nobody"), key("crane", "other"), *named])
+    assert not isinstance(found, str), "there is late interaction"
     assert found.keys() == {*KEYS, key("crane", "other")}, "only those asked for that are there, and no name"
     np.testing.assert_allclose([found[one] for one in KEYS], [wanted[one] for one in KEYS], atol=2e-3)
     assert max(KEYS, key=found.__getitem__) == key("crane")
@@ -65,14 +63,14 @@ async def test_what_was_not_said_anew_is_not_embedded_again_and_keeps_its_tokens
     embedder = TokenEmbedder()
     async with places.index(embedder) as index:
         await index.apply(changes(*OURS))
-        before = await LateInteraction(index, embedder).closeness(QUESTION, KEYS)
+        before = await closeness(index, embedder, QUESTION, KEYS)
     embedder.asked.clear()
     async with places.index(embedder) as index:
         later = memory("later", "And then it rained.", session_id="s1")
         steps = changes(*OURS, later, start=2)
         await index.prepare(steps)
         await index.apply(steps)
-        after = await LateInteraction(index, embedder).closeness(QUESTION, KEYS)
+        after = await closeness(index, embedder, QUESTION, KEYS)
     assert embedder.asked == [dense_forms(later)[0]]
     assert after == pytest.approx(before, abs=1e-3)
 
@@ -81,15 +79,9 @@ async def test_an_index_without_them_answers_as_before_and_says_what_makes_them(
     plain, tokens = HashingEmbedder(), TokenEmbedder()
     async with places.index(plain) as index:
         await index.apply(changes(CRANE))
-        why = await LateInteraction(index, plain).why_off()
-        assert why is not None
-        assert "ORION_TOKEN_VECTORS" in why
-        with pytest.raises(SourceError, match="gives no vectors of tokens"):
-            await LateInteraction(index, plain).closeness("crane", KEYS)
+        assert "ORION_TOKEN_VECTORS" in str(await closeness(index, None, "crane", KEYS))
     async with places.index(tokens) as index:
-        why = await LateInteraction(index, tokens).why_off()
-        assert why is not None
-        assert "memory rebuild index" in why
+        assert "memory rebuild index" in str(await closeness(index, tokens, "crane", KEYS))
         await index.apply(changes(*OURS))
         assert tokens.asked == [], "it has no room for them"
         assert set(await index.held()) == set(KEYS)

@@ -6,7 +6,7 @@ import pytest
 
 from orion_recall.values import TimeOf
 from orion_recall.when.reading import coming_in
-from orion_recall.when.times import session_named, session_words, times
+from orion_recall.when.times import ordinal, session_named, times
 
 NOW = datetime(2026, 6, 17, 12, tzinfo=UTC)  # a Wednesday
 
@@ -94,4 +94,4 @@ def test_other_numbers_are_no_sessions(text: str):
     ("place", "words"), [(1, "first"), (-1, "last"), (-2, "second to last"), (2, "2nd"), (13, "13th"), (23, "23rd")]
 )
 def test_the_place_is_told_in_words(place: int, words: str):
-    assert session_words(place) == words
+    assert ordinal(place) == words
