@@ -51,6 +51,10 @@ _COMPARED = 10
 class IndexReads:
     """What is read of an index."""
 
+    kind = "index"
+    damage: str | None = None
+    stalled: str | None = None
+
     def __init__(self, engine: Engine, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.embedder, self.sparse = embedder, sparse
         self._engine = engine

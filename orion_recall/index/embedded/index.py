@@ -235,10 +235,7 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 class EdgeIndex(IndexReads):
     """One shard with the lock of its folder. Searches run in the caller's thread, also during writes."""
 
-    kind = "index"
     shared = False
-    damage: str | None = None
-    stalled: str | None = None
     copy: str | None = None
 
     def __init__(

@@ -31,14 +31,15 @@ from orion_recall.index.embedded.folders import (
     write_metadata,
 )
 from orion_recall.index.embedded.optimised_copy import copy_shard, points_of, taken_bytes
-from orion_recall.index.embedded.payload_fields import (
+from orion_recall.index.embedded.points import (
     ALWAYS_INDEXED,
+    TermRarity,
     add_field_index,
+    edge_point,
     fields_to_index,
     indexed_fields,
     whole_fields,
 )
-from orion_recall.index.embedded.points import TermRarity, edge_point
 from orion_recall.index.embedded.token_column import TokenColumn
 from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexMetadata, refuse_another
