@@ -26,9 +26,8 @@ from orion_recall.memory.extraction.light import Extractor
 from orion_recall.memory.intake.background import KEPT_DAYS, OLD_REQUESTS, AccessCounts, keep_dead_letters
 from orion_recall.memory.intake.consumers import IntakeConsumers
 from orion_recall.memory.record.extraction_queue import BackgroundExtraction, ExtractionQueue
-from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests
+from orion_recall.memory.replicas.maintenance import CopyKeeper
 from orion_recall.memory.replicas.projector import Projector, WriterLock, heartbeat_for_broken
 from orion_recall.memory.replicas.tombstones import Freshness
 from orion_recall.postgres.periods import Periods, Retention
@@ -185,8 +184,7 @@ class BackgroundWork:
             self.projectors.append(Projector(record, part, copy=copy, lock=lock))
         queue = ExtractionQueue(pool)
         self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
-        requests, reader = CopyRequests(pool), RecordReader(pool)
-        keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
+        keepers = [CopyKeeper(pool, projector) for projector in self.projectors]
         decisions, answers, days = self._kept
         retention = (Retention(pool, answers, OLD_REQUESTS), Retention(pool, decisions, OLD_DECISIONS))
         parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention)

@@ -31,8 +31,7 @@ from orion_recall.errors import BusUnavailable, OrionError, SettingsError
 from orion_recall.memory.names.merges import Merged, Merges, Proposal, WantedMerge, propose
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.memory.record.extraction_queue import ExtractionQueue
-from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordReader
-from orion_recall.memory.record.record import HistoryStep, history
+from orion_recall.memory.record.record import HistoryStep, ListedMemory, MemoryDetails, Record, history
 from orion_recall.memory.record.successions import HeldSuccession, Successions
 from orion_recall.models.opening import open_embedder
 from orion_recall.postgres.pool import Pool
@@ -79,7 +78,7 @@ def list_memories(
     query = words[0] if words and len(words) == 1 else " ".join(quoted)
 
     async def read(pool: Pool, whose: str) -> list[ListedMemory]:
-        browser = RecordReader(pool)
+        browser = Record(pool)
         return await (
             browser.search(whose, query, where, limit + 1) if words else browser.newest(whose, where, limit + 1)
         )
@@ -108,7 +107,7 @@ def show_memory(memory_id: MemoryId, tenant: Tenant = None, data: DataFolder = N
     """
 
     async def read(pool: Pool, whose: str) -> MemoryDetails:
-        if (details := await RecordReader(pool).details(whose, memory_id)) is None:
+        if (details := await Record(pool).details(whose, memory_id)) is None:
             raise _no_such_memory(whose, memory_id)
         return details
 

@@ -46,8 +46,7 @@ from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, Re
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.compose import Patch, compose
-from orion_recall.memory.record.reader import matching
-from orion_recall.memory.record.record import Record, delete, update
+from orion_recall.memory.record.record import Record, delete, matching, update
 from orion_recall.memory.replicas.tombstones import TombstoneStream, registered_positions
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.settings import Settings

@@ -106,7 +106,7 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
         (f"{name}-2", []),
     ):
         async with index_at(stand_in.url, collection) as index:
-            client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
+            client, words = index.client, index._requests  # pyright: ignore[reportPrivateUsage]
             await client.create_collection(
                 collection,
                 vectors_config=words.vectors(64),

@@ -13,7 +13,7 @@ from orion_recall.contracts import MemoryV1, MemoryWhereV1
 from orion_recall.errors import InvalidMessage
 from orion_recall.memory.record.aliases import Aliases, NameKey
 from orion_recall.memory.record.compose import as_message, compose, content_hash
-from orion_recall.memory.record.reader import conditions
+from orion_recall.memory.record.record import conditions
 from orion_recall.memory.record.successions import stated_by_extractor
 from orion_recall.text.normal import one_line, storable
 from orion_recall.values import Memory, MergedName, Statement
