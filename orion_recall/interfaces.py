@@ -170,6 +170,10 @@ class SwappedCopy(Protocol):
         """Replaces this copy, which is open, by the rebuild that `staged_rebuild` gave and the caller opened."""
         ...
 
+    async def compact(self) -> tuple[int, list[str]]:
+        """Writes its files anew; how many unused builds were deleted, and the names of those that are in use."""
+        ...
+
 
 @runtime_checkable
 class Prepares(Protocol):

@@ -350,6 +350,11 @@ class Memory:
     kind_confidence: float | None = None
 
     @property
+    def ts(self) -> float | None:
+        """When it happened, else when it was mentioned: epoch seconds."""
+        return self.mentioned_at if self.occurred_at is None else self.occurred_at
+
+    @property
     def is_live(self) -> bool:
         """Whether it can be found: neither deleted nor replaced by another."""
         return self.deleted_at is None and self.superseded_by is None

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from orion_recall.errors import SourceError
-from orion_recall.index.texts import event_time
 from orion_recall.values import Change, Memory, MemoryView, Scope
 
 MOST_SCOPES = 4_000
@@ -34,7 +33,7 @@ def _speaks_in(memory: Memory, scope: Scope) -> bool:
         and (scope.agent_id is None or memory.agent_id == scope.agent_id)
         and (scope.run_id is None or memory.run_id == scope.run_id)
         and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
-        and (scope.as_of is None or (at := event_time(memory)) is None or at <= scope.as_of)
+        and (scope.as_of is None or memory.ts is None or memory.ts <= scope.as_of)
     )
 
 

@@ -93,15 +93,11 @@ class Record(Protocol):
     def vector(self) -> Any: ...
 
 
-class Scored(Protocol):
+class Scored(Record, Protocol):
     """A point that a search found."""
 
     @property
-    def id(self) -> Any: ...
-    @property
     def score(self) -> float: ...
-    @property
-    def payload(self) -> Any: ...
 
 
 Patience = Literal["full", "well", "aside"]
@@ -205,5 +201,5 @@ def _told_ranges(ranges: Sequence[TimeRange]) -> Iterator[tuple[float | None, fl
         yield None, until, weekdays
 
 
-def payload_of(record: Record | Scored) -> Mapping[str, Any]:
+def payload_of(record: Record) -> Mapping[str, Any]:
     return record.payload or {}

@@ -25,7 +25,7 @@ from orion_recall.interfaces import Projection
 from orion_recall.memory.extraction.light import Extractor
 from orion_recall.memory.intake.background import KEPT_DAYS, OLD_REQUESTS, AccessCounts, keep_dead_letters
 from orion_recall.memory.intake.consumers import IntakeConsumers
-from orion_recall.memory.record.extraction_queue import BackgroundExtraction, ExtractionQueue
+from orion_recall.memory.record.extraction_queue import BackgroundExtraction
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.maintenance import CopyKeeper
 from orion_recall.memory.replicas.projector import Projector, WriterLock, heartbeat_for_broken
@@ -182,8 +182,7 @@ class BackgroundWork:
             copy = part.copy or own_copy(self._settings)
             lock = WriterLock(dsn, kind=part.kind, copy=copy) if part.shared else None
             self.projectors.append(Projector(record, part, copy=copy, lock=lock))
-        queue = ExtractionQueue(pool)
-        self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
+        self.extractions = [BackgroundExtraction(pool, extractor) for extractor in self._extractors]
         keepers = [CopyKeeper(pool, projector) for projector in self.projectors]
         decisions, answers, days = self._kept
         retention = (Retention(pool, answers, OLD_REQUESTS), Retention(pool, decisions, OLD_DECISIONS))

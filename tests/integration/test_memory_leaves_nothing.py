@@ -16,8 +16,9 @@ from orion_recall.engines.replay_folders import replay_folder
 from orion_recall.memory.extraction.light import light
 from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting
+from orion_recall.memory.record import extraction_queue
 from orion_recall.memory.record.compose import Patch, compose, unique_names
-from orion_recall.memory.record.extraction_queue import ExtractionQueue, passage_of
+from orion_recall.memory.record.extraction_queue import passage_of
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.maintenance import serve
 from orion_recall.memory.transfer.backup import back_up, restore
@@ -78,12 +79,11 @@ async def forgotten(database: str, target: Target) -> None:
 
 async def extracted(pool: Pool) -> None:
     """What a worker's light extraction does with all that is due."""
-    queue = ExtractionQueue(pool)
-    while taken := await queue.take("light", 50, for_s=60):
+    while taken := await extraction_queue.take(pool, "light", 50, for_s=60):
         for one in taken:
             found = light(passage_of(one.memory, one.previous))
             names = unique_names([*found.entities, *one.memory.given_entities])
-            await queue.finish(one, replace(found, entities=names))
+            await extraction_queue.finish(pool, one, replace(found, entities=names))
 
 
 @pytest.mark.parametrize("before", ["\n", "\t", "\r\n", "\f", "\u0001", '"', "- ", "\\"])

@@ -15,11 +15,11 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Literal, LiteralString, Protocol, runtime_checkable
+from typing import Literal, LiteralString
 
 from orion_recall.errors import EngineError, ModelError, OrionError, RecordError, SourceError, TransientSourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.interfaces import Projection, RewrittenCopy
+from orion_recall.interfaces import Projection, RewrittenCopy, SwappedCopy
 from orion_recall.memory.record.record import MemoryName, Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, borrow, fetched
@@ -230,13 +230,6 @@ async def answered(
             await fetched(pool, "taking a request away", _WITHDRAW, request)
 
 
-@runtime_checkable
-class CompactedCopy(Protocol):
-    """A copy in a folder, whose files can be written anew."""
-
-    async def compact(self) -> tuple[int, list[str]]: ...
-
-
 async def do(task: Task, projector: Projector, progress: Progress) -> dict[str, JsonValue]:
     """Carries out the task; its result as JSON. `left` counts what still differs after a repair."""
     projection, record = projector.projection, projector.record
@@ -247,7 +240,7 @@ async def do(task: Task, projector: Projector, progress: Progress) -> dict[str, 
     if task == "compact":
         async with projector.writing:
             position = await projector.catch_up()
-            if not isinstance(projection, CompactedCopy):  # a server's files are its own
+            if not isinstance(projection, SwappedCopy):  # a server's files are its own
                 return {"compacted": False, "position": position, "builds": 0, "held": []}
             builds, held = await projection.compact()
         log.info("the files of the %s were written anew, without what was deleted", projector.kind)
