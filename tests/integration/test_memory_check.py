@@ -322,8 +322,8 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         assert opened.index is not None
         projector = Projector(record, opened.index, copy="test")
         await projector.catch_up()
-        built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder())
-        assert built[0] == "waiting"
+        made = await built(record, configured.data_dir, embedder)
+        assert made[0] == "waiting"
         await record.store([memory("new", "Mira sold the old boat.")])
         await MemoryChanges(pool).delete(TENANT, ["m7"])
         await projector.catch_up()
@@ -370,6 +370,7 @@ async def built(
         folder / "index",
         embedder,
         SparseEncoder(),
+        min_free=0,
         advanced=lambda position, head: told.append((position, head)),
     )
 

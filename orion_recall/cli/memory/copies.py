@@ -217,11 +217,9 @@ async def _rebuilt(settings: Settings, own: OwnCopies, kind: str, told: Progress
     if kind == "index":
         async with open_embedder(settings) as embedder:
             sparse = SparseEncoder(settings.keyword_weights)
-            state, position = await reembed(
-                own.record, folder, embedder, sparse, min_free_bytes=least, advanced=told
-            )
+            state, position = await reembed(own.record, folder, embedder, sparse, min_free=least, advanced=told)
     else:
-        state, position = await rebuild_graph(own.record, folder, min_free_bytes=least, advanced=told)
+        state, position = await rebuild_graph(own.record, folder, min_free=least, advanced=told)
     one: Done = {"kind": kind, "state": state, "position": position}
     if state != "waiting":
         return one

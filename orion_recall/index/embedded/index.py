@@ -288,7 +288,6 @@ class EdgeIndex(IndexReads):
             self._live.release()
             if self._lock is not None:
                 self._lock.release()
-                self._lock = None
 
     @property
     def position(self) -> int:

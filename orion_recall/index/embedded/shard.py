@@ -68,7 +68,7 @@ _NUMBERS_PASSED = 20_000
 class ReplacedShard(NamedTuple):
     """A shard that another has replaced: close it, and release the lock of its folder."""
 
-    shard: qe.EdgeShard
+    shard: qe.EdgeShard | None
     tokens: TokenColumn | None
     lock: FolderLock | None
 
@@ -316,16 +316,13 @@ class LiveShard:
 
     def close(self) -> None:
         shard, tokens, self.shard, self.tokens = self.shard, self.tokens, None, None
-        for one in (tokens, shard):
-            if one is not None:
-                one.close()
+        ReplacedShard(shard, tokens, None).close()
 
     def release(self) -> None:
         """Releases the lock of the folder of a build that is live."""
         self._is_loaded = False
         if self._place_lock is not None:
             self._place_lock.release()
-            self._place_lock = None
 
     def _open(self) -> tuple[qe.EdgeShard, IndexMetadata]:
         if self.shard is None or self.metadata is None:

@@ -21,7 +21,7 @@ from orion_recall.index.caches import SpeakerCache
 from orion_recall.index.metadata import FORMAT, IndexMetadata, refuse_another
 from orion_recall.index.points import TOKENS, HeldName, HeldPoint, IndexPoint
 from orion_recall.index.qdrant.points import QdrantRequests
-from orion_recall.index.qdrant.server import CollectionLost, QdrantServer
+from orion_recall.index.qdrant.server import WRITE_S, CollectionLost, QdrantServer
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
 from orion_recall.index.requests import Filter, Patience, Record, Scored, Search, scope_filter
 from orion_recall.index.texts import in_parts
@@ -60,22 +60,15 @@ class QdrantIndex(IndexReads):
     shared = True
 
     def __init__(
-        self,
-        server: QdrantServer,
-        collection: str,
-        embedder: Embedder,
-        sparse: SparseEncoder,
-        *,
-        has_record: bool = False,
+        self, server: QdrantServer, name: str, embedder: Embedder, sparse: SparseEncoder, *, has_record: bool
     ) -> None:
         super().__init__(self, embedder, sparse)
-        self.server, self.name, self.client, self._requests = server, collection, server.client, QdrantRequests()
+        self.server, self.name, self.client, self._requests = server, name, server.client, QdrantRequests()
         # Empty until the collection has been seen: the server, or the one that embeds, may be away at the start.
         self.metadata = IndexMetadata(format=FORMAT, model="", dimension=0, weights_sha256="", position=0)
         self._has_record = has_record
         self._expected: str | None = None
         self._opening = asyncio.Lock()
-        self._write_s = server.timeouts.write
         self._is_open = self._is_version_known = False
         self._prefetch = VectorPrefetch(embedder)
         self._speakers = SpeakerCache(KNOWN_S)
@@ -209,14 +202,14 @@ class QdrantIndex(IndexReads):
 
     async def delete(self, keys: Sequence[int]) -> None:
         points = self._requests.models.PointIdsList(points=list(keys))
-        await self._ask(self.client.delete(self.name, points, wait=True), self._write_s)
+        await self._ask(self.client.delete(self.name, points, wait=True), WRITE_S)
 
     async def upsert(self, points: Sequence[IndexPoint]) -> None:
         for start in range(0, len(points), _AT_ONCE):
             await self._upsert(points[start : start + _AT_ONCE])
 
     async def _upsert(self, points: Sequence[IndexPoint]) -> None:
-        await self._ask(self.client.upsert(self.name, self._requests.points(points), wait=True), self._write_s)
+        await self._ask(self.client.upsert(self.name, self._requests.points(points), wait=True), WRITE_S)
 
     async def _read(self, call: Callable[[], Any], patience: Patience) -> Any:
         async def checked() -> Any:
@@ -225,8 +218,7 @@ class QdrantIndex(IndexReads):
 
         if patience == "full":
             return await checked()
-        timeouts = self.server.timeouts
-        return await self.server.ask_if_well(checked, timeouts.aside if patience == "aside" else timeouts.read)
+        return await self.server.ask_if_well(checked, self.server.aside_s if patience == "aside" else None)
 
     async def _read_metadata(self) -> IndexMetadata | None:
         """The metadata; None when there is none. SourceError when it is another model's."""
@@ -269,7 +261,7 @@ class QdrantIndex(IndexReads):
         # Before there is data: a server builds the index of a field as points come in.
         for field, schema in self._requests.payload_indexes().items():
             if field not in info.payload_schema:
-                await ask(client.create_payload_index(name, field, field_schema=schema), self._write_s)
+                await ask(client.create_payload_index(name, field, field_schema=schema), WRITE_S)
         if metadata is None:
             mine = IndexMetadata.of(self.embedder, self.sparse)
             # One that was made by others may have no room for them.
@@ -299,7 +291,7 @@ class QdrantIndex(IndexReads):
             vectors = self._requests.vectors(self.embedder.dimension, width)
             sparse = self._requests.sparse_vectors()
             create = self.client.create_collection(self.name, vectors_config=vectors, sparse_vectors_config=sparse)
-            await self.server.ask(create, self._write_s)
+            await self.server.ask(create, WRITE_S)
         except SourceError:
             # Another worker that starts now may have been quicker.
             if not await self.server.ask(self.client.collection_exists(self.name)):

@@ -7,7 +7,9 @@ here apart from recalls: lists and searches, conditions of messages, the whole i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, fields
@@ -355,6 +357,42 @@ class Record:
             cursor = await (await connection.prepare(query)).cursor(*values)
             while rows := await cursor.fetch(_PAGE):
                 yield rows
+
+
+_MOST_IDS, _MOST_WAITING = 50, 100_000
+_FLUSH_EVERY_S = 2.0
+
+
+class AccessCounts:
+    """Collects accesses and writes them every two seconds; counts that cannot be written are dropped."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._waiting: dict[str, list[str]] = defaultdict(list)
+
+    def note(self, tenant: str, ids: Sequence[str]) -> None:
+        waiting = self._waiting[tenant]
+        if len(waiting) < _MOST_WAITING:
+            waiting.extend(ids[:_MOST_IDS])
+
+    async def run(self) -> None:
+        """Writes until cancelled, and once more then, if the record answers."""
+        try:
+            while True:
+                await asyncio.sleep(_FLUSH_EVERY_S)
+                await self.flush()
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_FLUSH_EVERY_S):
+                    await self.flush()
+
+    async def flush(self) -> None:
+        waiting, self._waiting = self._waiting, defaultdict(list)
+        for tenant, ids in waiting.items():
+            try:
+                await self._record.touch(tenant, ids)
+            except RecordError:
+                return
 
 
 async def database_identity_at(dsn: str) -> str:

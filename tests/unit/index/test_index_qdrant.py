@@ -15,14 +15,13 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from orion_recall.errors import QueryNotTaken, SourceError, TransientSourceError
 from orion_recall.index.points import FLOAT_FIELDS, KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import QdrantServer, Timeouts
+from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.values import Scope
 from tests.samples.source_samples import ALL, OURS, TENANT, HashingEmbedder, changes, dense, key, lexical, memory
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 # Of a test run on a busy machine nobody may expect an answer within 0.3 s.
-LONG_TIMEOUTS = Timeouts(aside=10, read=20)
 VECTORS: dict[str, qm.VectorParams] = dict.fromkeys(
     ("dense", "name"), qm.VectorParams(size=64, distance=qm.Distance.COSINE)
 )
@@ -36,8 +35,9 @@ def name() -> str:
 @asynccontextmanager
 async def index_at(url: str, name: str, *, api_key: str | None = None) -> AsyncGenerator[QdrantIndex]:
     """An index that has sent nothing yet."""
-    server = QdrantServer.at(url, api_key=api_key, timeouts=LONG_TIMEOUTS)
-    one = QdrantIndex(server, name, HashingEmbedder(), SparseEncoder())
+    server = QdrantServer.at(url, api_key=api_key)
+    server.aside_s, server.read_s = 10, 20
+    one = QdrantIndex(server, name, HashingEmbedder(), SparseEncoder(), has_record=False)
     try:
         yield one
     finally:
