@@ -10,7 +10,7 @@ from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.scoring.intervals import tells_of
 from orion_recall.source_specs import Source
-from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName, TimedKey
+from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName, TimedKey
 
 
 def answers_for(source: Source, tenant: str) -> bool:
@@ -274,7 +274,7 @@ class Unavailable:
         raise SourceError(self.reason)
 
 
-def in_scope(memory: MemoryView, scope: Scope) -> bool:
+def in_scope(memory: Memory | MemoryView, scope: Scope) -> bool:
     """Whether a memory is in the scope. A field that the memory does not have does not match."""
     return (
         (scope.session_id is None or memory.session_id == scope.session_id)

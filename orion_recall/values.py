@@ -355,6 +355,10 @@ class Memory:
         return self.mentioned_at if self.occurred_at is None else self.occurred_at
 
     @property
+    def told(self) -> tuple[ToldTime, ...]:
+        return tuple(ToldTime(one.since, one.until, one.weekly) for one in self.times)
+
+    @property
     def is_live(self) -> bool:
         """Whether it can be found: neither deleted nor replaced by another."""
         return self.deleted_at is None and self.superseded_by is None

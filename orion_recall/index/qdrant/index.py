@@ -19,13 +19,13 @@ from uuid import uuid4
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.index.caches import SpeakerCache
 from orion_recall.index.metadata import FORMAT, IndexMetadata, refuse_another
-from orion_recall.index.points import TOKENS, HeldName, HeldPoint, IndexPoint
+from orion_recall.index.points import TOKENS, HeldPoint, IndexPoint
 from orion_recall.index.qdrant.points import QdrantRequests
 from orion_recall.index.qdrant.server import WRITE_S, CollectionLost, QdrantServer
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
 from orion_recall.index.requests import Filter, Patience, Record, Scored, Search, scope_filter
 from orion_recall.index.texts import in_parts
-from orion_recall.index.write_batch import VectorPrefetch, build_write_batch, embedded, keys_of, name_keys_of
+from orion_recall.index.write_batch import Held, VectorPrefetch, build_write_batch, embedded, keys_of, name_keys_of
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.models.token_space import TokenVectors
@@ -332,7 +332,7 @@ class QdrantIndex(IndexReads):
     async def prepare(self, changes: Sequence[Change]) -> None:
         await self.check()
         changes = (await in_parts(changes))[0]
-        await embedded(changes, *await self._held_before(changes), self._prefetch)
+        await embedded(changes, await self._held_before(changes), self._prefetch)
 
     async def apply(self, changes: Sequence[Change]) -> None:
         """Applies outbox changes in order and advances the position. Idempotent.
@@ -352,10 +352,10 @@ class QdrantIndex(IndexReads):
             return
         await self.check()
         before = self.metadata
-        held, names = await self._held_before(changes)
+        held = await self._held_before(changes)
         if not keep_vectors:
-            held, names = {key: one._replace(dense=None) for key, one in held.items()}, {}
-        await write(self, await build_write_batch(changes, held, self._prefetch, self.sparse, names))
+            held = Held({key: one._replace(dense=None) for key, one in held.points.items()})
+        await write(self, await build_write_batch(changes, held, self._prefetch, self.sparse))
         self._with_passages.clear()
         # First the data, then the position: a crash between the two writes it again.
         if (now := await self._read_metadata()) != before:
@@ -378,9 +378,9 @@ class QdrantIndex(IndexReads):
     async def _held(self, keys: Sequence[int]) -> dict[int, HeldPoint]:
         return await held_points(self, keys, with_tokens=bool(self.metadata.tokens))
 
-    async def _held_before(self, changes: Sequence[Change]) -> tuple[dict[int, HeldPoint], dict[int, HeldName]]:
+    async def _held_before(self, changes: Sequence[Change]) -> Held:
         """What the collection holds of the changes' memories and of the entities they name."""
         # What is written has vectors of its tokens, as all that was written before.
         mine = IndexMetadata.of(self.embedder, self.sparse)
         self._prefetch.with_tokens = self.metadata.without_tokens(mine) is None
-        return await self._held(keys_of(changes)), await held_names(self, name_keys_of(changes))
+        return Held(await self._held(keys_of(changes)), await held_names(self, name_keys_of(changes)))
