@@ -54,20 +54,15 @@ class OldRows:
 
 
 async def deleted_batches(
-    pool: Pool,
-    rows: OldRows,
-    before: datetime,
-    *,
-    batch_rows: int,
-    of: tuple[str | None, Sequence[str]] | None = None,
+    pool: Pool, rows: OldRows, before: datetime, *, batch_rows: int, of: Period | None = None
 ) -> AsyncGenerator[Row]:
     """Every batch that was deleted, until none is left; with `of` also until somebody else deletes.
 
-    `of` are a tenant and those that are left out, as `OF_TENANT` takes them. One at a time deletes: locks on rows
-    would need the right to update them, which a worker does not have.
+    `of` tells whose they are, else they are of all. One at a time deletes: locks on rows would need the right to
+    update them, which a worker does not have.
     """
     lock = f"SELECT {'take' if of is None else 'try'}_write_lock($1)"
-    tenant, but = of or (None, ())
+    tenant, but = (None, ()) if of is None else (of.tenant, of.but)
     while True:
         async with borrow(pool, f"deleting old {rows.what}") as connection, connection.transaction():
             # Held to the end of the transaction, which also works behind a transaction pooler.
@@ -106,9 +101,11 @@ class Retention:
         async with borrow(self._pool, f"deleting old {self._rows.what}") as connection:
             # The clock of the database: with a worker's, which may be days ahead, too much would go.
             before = await connection.fetchval("SELECT now()") - timedelta(days=period.days)
-        of, deleted, newest = (period.tenant, period.but), 0, None
+        deleted, newest = 0, None
         try:
-            async for batch in deleted_batches(self._pool, self._rows, before, batch_rows=self.batch_rows, of=of):
+            async for batch in deleted_batches(
+                self._pool, self._rows, before, batch_rows=self.batch_rows, of=period
+            ):
                 deleted, newest = deleted + batch["count"], batch.get("newest") or newest
                 await asyncio.sleep(self.pause_s)
         finally:

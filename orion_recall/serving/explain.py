@@ -288,7 +288,7 @@ async def ask_again(
     """The query asked again: by the worker that holds the copies of these settings, else here."""
     if any(held_by(settings.data_dir / kind) is not None for kind in embedded_copies(settings)):
         given = {"decision": decision.id, "memory": memory_id}
-        told = await answered(pool, own_copy(settings), _KIND, "recall", given=given)
+        told = await answered(pool, own_copy(settings), _KIND, "recall", given, lambda done, total: None)
         return _AGAIN_JSON.validate_python(told)
     own = profiles_with_default(settings)
     async with open_sources(settings) as opened:

@@ -93,7 +93,7 @@ class OwnCopies:
             return await do(task, projector, told)
 
     async def _answered(self, copy: str, kind: str, task: Task, told: Progress) -> Mapping[str, JsonValue]:
-        return await answered(self._pool, copy, kind, task, progress=told)
+        return await answered(self._pool, copy, kind, task, None, told)
 
     async def _name(self, kind: str) -> str:
         if not self.is_server(kind):

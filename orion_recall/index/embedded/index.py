@@ -35,7 +35,7 @@ from orion_recall.index.engine_threads import EngineThreads, to_the_end, transla
 from orion_recall.index.metadata import IndexMetadata
 from orion_recall.index.points import AS_HELD, DENSE_VECTORS, HeldPoint, IndexPoint
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
-from orion_recall.index.requests import Filter, Patience, Record, Scored, Search, scope_filter
+from orion_recall.index.requests import Fields, Filter, Page, Patience, Record, Scored, Search, scope_filter
 from orion_recall.index.texts import OF, in_parts, points_of
 from orion_recall.index.write_batch import (
     Held,
@@ -91,38 +91,25 @@ class EdgeEngine:
         return await self._answered(found)
 
     async def retrieve(
-        self,
-        keys: Sequence[int],
-        payload: bool | Sequence[str],
-        vectors: Sequence[str] = (),
-        patience: Patience = "full",
+        self, keys: Sequence[int], payload: Fields, vectors: Sequence[str] = (), patience: Patience = "full"
     ) -> Sequence[Record]:
         shard = self._live.checked()
         with_payload = payload if isinstance(payload, bool) else list(payload)
         return await self.threads.run(lambda: shard.retrieve(list(keys), with_payload, list(vectors) or False))
 
-    async def scroll(
-        self,
-        where: Filter,
-        limit: int,
-        payload: Sequence[str] = (),
-        *,
-        offset: Any = None,
-        newest_first: bool | None = None,
-        patience: Patience = "full",
-    ) -> tuple[Sequence[Record], Any]:
+    async def scroll(self, page: Page, patience: Patience = "full") -> tuple[Sequence[Record], Any]:
         shard, order = self._live.checked(), None
-        if newest_first is not None:
-            order = qe.OrderBy("ts", qe.Direction.Desc if newest_first else qe.Direction.Asc)
+        if page.newest_first is not None:
+            order = qe.OrderBy("ts", qe.Direction.Desc if page.newest_first else qe.Direction.Asc)
 
         def found(fields: frozenset[str]) -> tuple[Sequence[Record], Any]:
             if order is not None and "ts" not in fields:
                 return (), None
             request = qe.ScrollRequest(
-                filter=edge_filter(where, fields),
-                limit=limit,
-                offset=offset,
-                with_payload=list(payload) or False,
+                filter=edge_filter(page.where, fields),
+                limit=page.limit,
+                offset=page.offset,
+                with_payload=list(page.payload) or False,
                 with_vector=False,
                 order_by=order,
             )

@@ -23,7 +23,7 @@ from orion_recall.index.points import TOKENS, HeldPoint, IndexPoint
 from orion_recall.index.qdrant.points import QdrantRequests
 from orion_recall.index.qdrant.server import WRITE_S, CollectionLost, QdrantServer
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
-from orion_recall.index.requests import Filter, Patience, Record, Scored, Search, scope_filter
+from orion_recall.index.requests import Fields, Filter, Page, Patience, Record, Scored, Search, scope_filter
 from orion_recall.index.texts import in_parts
 from orion_recall.index.write_batch import Held, VectorPrefetch, build_write_batch, embedded, keys_of, name_keys_of
 from orion_recall.models.embedder import Embedder
@@ -150,11 +150,7 @@ class QdrantIndex(IndexReads):
         return [one.points for one in found]
 
     async def retrieve(
-        self,
-        keys: Sequence[int],
-        payload: bool | Sequence[str],
-        vectors: Sequence[str] = (),
-        patience: Patience = "full",
+        self, keys: Sequence[int], payload: Fields, vectors: Sequence[str] = (), patience: Patience = "full"
     ) -> Sequence[Record]:
         records: list[Record] = []
         # With vectors it is for a write, from a majority of replicas: one that lags would give an earlier version.
@@ -170,24 +166,16 @@ class QdrantIndex(IndexReads):
             records += await self._read(partial(retrieve, list(keys[start : start + size])), patience)
         return records
 
-    async def scroll(
-        self,
-        where: Filter,
-        limit: int,
-        payload: Sequence[str] = (),
-        *,
-        offset: Any = None,
-        newest_first: bool | None = None,
-        patience: Patience = "full",
-    ) -> tuple[Sequence[Record], Any]:
+    async def scroll(self, page: Page, patience: Patience = "full") -> tuple[Sequence[Record], Any]:
+        newest_first = page.newest_first
         order = None if newest_first is None else self._requests.by_time(newest_first=newest_first)
         scroll = partial(
             self.client.scroll,
             self.name,
-            scroll_filter=self._requests.filter(where),
-            limit=limit,
-            offset=offset,
-            with_payload=list(payload) or False,
+            scroll_filter=self._requests.filter(page.where),
+            limit=page.limit,
+            offset=page.offset,
+            with_payload=list(page.payload) or False,
             order_by=order,
             consistency=self._requests.majority if patience == "full" else None,
         )

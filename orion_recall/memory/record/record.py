@@ -489,12 +489,7 @@ async def history(pool: Pool, tenant: str, memory_id: str) -> list[HistoryStep]:
 
 
 async def update(
-    connection: Connection,
-    tenant: str,
-    patches: Sequence[Patch],
-    *,
-    actor: str | None = None,
-    extractor: str = "light",
+    connection: Connection, tenant: str, patches: Sequence[Patch], *, actor: str | None, extractor: str
 ) -> tuple[list[MemoryVerdictV1], dict[str, int]]:
     """Updates memories, each judged alone, in the caller's transaction and under its lock on the outbox.
 
@@ -537,13 +532,7 @@ async def update(
 
 
 async def delete(
-    connection: Connection,
-    tenant: str,
-    ids: Sequence[str],
-    *,
-    actor: str | None = None,
-    why: str | None = None,
-    erase: bool = False,
+    connection: Connection, tenant: str, ids: Sequence[str], *, actor: str | None, why: str | None, erase: bool
 ) -> tuple[list[MemoryVerdictV1], dict[str, int]]:
     """Deletes memories in the caller's transaction and under its lock; with `erase` only ids and steps are kept."""
     names = list(dict.fromkeys(ids))
