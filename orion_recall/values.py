@@ -356,6 +356,7 @@ class Memory:
 
     @property
     def told(self) -> tuple[ToldTime, ...]:
+        """The times that its text tells."""
         return tuple(ToldTime(one.since, one.until, one.weekly) for one in self.times)
 
     @property

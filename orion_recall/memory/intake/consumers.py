@@ -1,6 +1,7 @@
 """Consumers of the intake streams: one loop for each, which has messages handled and commits their receipts.
 
-Their dead letters are trimmed by age."""
+Their dead letters are trimmed by age.
+"""
 
 from __future__ import annotations
 

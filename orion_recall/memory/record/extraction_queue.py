@@ -1,8 +1,8 @@
 """Background extraction: the queue of memories that are due, and the part of a worker that serves it.
 
 A worker claims a memory for a while; if it is gone by then, another claims it. The result is written together with
-the outbox entry and the end of the queue row, and only to the version of the memory that was read. Everything
-raises RecordError while Postgres is away.
+the outbox entry and the end of the queue row, and only to the version of the memory that was read. What
+reads and writes the queue raises RecordError while Postgres is away.
 """
 
 from __future__ import annotations

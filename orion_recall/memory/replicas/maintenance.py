@@ -3,7 +3,7 @@
 A copy is compared up to its own position: later outbox entries are in flight and no drift. A command works on a
 copy that no worker has open, and asks its worker through the table of requests for any other. The writer of a copy
 compares it by itself, too, as an engine serves what is left of a damaged file as if nothing had happened.
-All of it raises RecordError while Postgres is away.
+Where not said otherwise it raises RecordError while Postgres is away.
 """
 
 from __future__ import annotations
