@@ -10,7 +10,7 @@ from orion_recall.models.sparse import SparseTerms
 from orion_recall.models.token_space import Tokens
 from orion_recall.scoring.intervals import tells_of
 from orion_recall.source_specs import Source
-from orion_recall.values import Change, Hit, MemoryView, Scope, SearchRequest, SourceName, TimedKey
+from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName, TimedKey
 
 
 def answers_for(source: Source, tenant: str) -> bool:
@@ -164,6 +164,10 @@ class SwappedCopy(Protocol):
         """Replaces this copy, which is open, by the rebuild that `staged_rebuild` gave and the caller opened."""
         ...
 
+    async def compact(self) -> tuple[int, list[str]]:
+        """Writes its files anew; how many unused builds were deleted, and the names of those that are in use."""
+        ...
+
 
 @runtime_checkable
 class Prepares(Protocol):
@@ -264,7 +268,7 @@ class Unavailable:
         raise SourceError(self.reason if self._told is None else self._told)
 
 
-def in_scope(memory: MemoryView, scope: Scope) -> bool:
+def in_scope(memory: Memory | MemoryView, scope: Scope) -> bool:
     """Whether a memory is in the scope. A field that the memory does not have does not match."""
     return (
         (scope.session_id is None or memory.session_id == scope.session_id)

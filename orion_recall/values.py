@@ -350,6 +350,16 @@ class Memory:
     kind_confidence: float | None = None
 
     @property
+    def ts(self) -> float | None:
+        """When it happened, else when it was mentioned: epoch seconds."""
+        return self.mentioned_at if self.occurred_at is None else self.occurred_at
+
+    @property
+    def told(self) -> tuple[ToldTime, ...]:
+        """The times that its text tells."""
+        return tuple(ToldTime(one.since, one.until, one.weekly) for one in self.times)
+
+    @property
     def is_live(self) -> bool:
         """Whether it can be found: neither deleted nor replaced by another."""
         return self.deleted_at is None and self.superseded_by is None

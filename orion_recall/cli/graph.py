@@ -239,7 +239,8 @@ async def _near_in_meaning(
         return ()
     embedder = await stack.enter_async_context(open_embedder(settings))
     server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
-    index = QdrantIndex(server, settings.qdrant_collection, embedder, SparseEncoder(settings.keyword_weights))
+    sparse = SparseEncoder(settings.keyword_weights)
+    index = QdrantIndex(server, settings.qdrant_collection, embedder, sparse, has_record=False)
     stack.push_async_callback(index.close)
     found = await entities_like(index, embedder, text, tenant, 50)
     return [str(entity_iri(label)) for label, cosine in found if cosine >= _LEAST_COSINE]

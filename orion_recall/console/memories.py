@@ -16,8 +16,7 @@ from orion_recall.errors import InvalidMessage, SourceError
 from orion_recall.graph.exchange.picture import page, page_policy, subgraph_around
 from orion_recall.graph.stores.reader import open_graph_reader
 from orion_recall.graph.tenant_graph import TenantGraph
-from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordReader
-from orion_recall.memory.record.record import HistoryStep, history
+from orion_recall.memory.record.record import HistoryStep, ListedMemory, MemoryDetails, Record, history
 from orion_recall.postgres.pool import borrow
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue
@@ -35,7 +34,7 @@ ORDER BY created_at DESC LIMIT $3
 
 
 async def memories_page(visit: Visit) -> Response:
-    browser, words = RecordReader(visit.console.pool), visit.form.text("words")
+    browser, words = Record(visit.console.pool), visit.form.text("words")
     error = ""
     found: Sequence[ListedMemory] = ()
     try:
@@ -101,7 +100,7 @@ async def _page(visit: Visit, details: MemoryDetails, *, error: str = "", status
 
 async def _details(visit: Visit) -> MemoryDetails:
     name = visit.form.text("id")
-    details = await RecordReader(visit.console.pool).details(visit.tenant, name)
+    details = await Record(visit.console.pool).details(visit.tenant, name)
     if details is None:
         raise HTTPException(404, f"{visit.tenant!r} has no memory {name!r}")
     return details

@@ -14,7 +14,6 @@ from typing import Protocol
 from orion_recall.errors import SourceError
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.vectors import VectorCache
-from orion_recall.index.texts import event_time
 from orion_recall.interfaces import Projection
 from orion_recall.profile import Profile
 from orion_recall.serving.backends import Opened
@@ -55,7 +54,7 @@ class Contents:
         newest: dict[str, float] = {}
         for memory in memories:
             ids.setdefault(memory.tenant, []).append(memory.id)
-            moment = event_time(memory)
+            moment = memory.ts
             if moment is not None:
                 newest[memory.tenant] = max(moment, newest.get(memory.tenant, moment))
         return cls(ids=ids, newest=newest)
@@ -131,7 +130,7 @@ def changes(memories: Sequence[Memory]) -> list[Change]:
     for place, memory in enumerate(memories):
         if memory.session_id is not None:
             sessions.setdefault((memory.tenant, memory.session_id), []).append(place)
-    times = [event_time(memory) for memory in memories]
+    times = [memory.ts for memory in memories]
     before: dict[int, Memory] = {}
     after: dict[int, Memory] = {}
     for places in sessions.values():

@@ -118,7 +118,8 @@ def _plan(changes: Mapping[Node, Change | None]) -> OperationPlan:
         voice = change.called(memory.speaker) if memory.speaker else memory.speaker
         edges = {edge.iri: edge for edge in map(vocabulary.edge_of, memory.statements)}
         names = set(vocabulary.all_entities(memory, voice))
-        said[node] = _Facts(present=True, names=names, time=vocabulary.event_time(memory), edges={**edges})
+        time = None if memory.ts is None else float(memory.ts)
+        said[node] = _Facts(present=True, names=names, time=time, edges={**edges})
         written[node] = list(vocabulary.memory_triples(memory, voice, change.following))
     held = yield from _held(changes)
     # A turn's own change says which one follows it; that of one which is gone need not be among these.

@@ -156,8 +156,8 @@ def memory_triples(
     for name, own in _OWN.items():
         if (value := getattr(memory, name)) is not None:
             yield iri, own, Literal(value) if name in _LONG else literal(value)
-    if (occurred := event_time(memory)) is not None:
-        yield iri, _OCCURRED, literal(occurred)
+    if memory.ts is not None:
+        yield iri, _OCCURRED, literal(float(memory.ts))
     for told in dict.fromkeys(window(one.since, one.until) for one in memory.times):
         if told is not None:
             yield iri, _TELLS, literal(told)
@@ -204,12 +204,6 @@ def edge_triples(edge: Edge) -> Iterator[Triple]:
     yield iri, _OBJECT, edge.object
     for end in dict.fromkeys((edge.subject, edge.object)):
         yield iri, _ABOUT, end
-
-
-def event_time(memory: Memory) -> float | None:
-    """The time of the event, else of its mention, in epoch seconds."""
-    moment = memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
-    return None if moment is None else float(moment)
 
 
 def window(since: float, until: float) -> str | None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from orion_recall.errors import SourceError
-from orion_recall.index.texts import event_time
+from orion_recall.interfaces import in_scope
 from orion_recall.values import Change, Memory, MemoryView, Scope
 
 MOST_SCOPES = 4_000
@@ -24,18 +24,6 @@ def speaker_scope(scope: Scope) -> Scope:
     not: who asks for facts, or for last week, may still name somebody who spoke before.
     """
     return replace(scope, kinds=(), since=None, until=None, speakers=(), told=())
-
-
-def _speaks_in(memory: Memory, scope: Scope) -> bool:
-    """Whether a memory is one of those whose speakers are known in a `speaker_scope` of its tenant."""
-    return (
-        (scope.session_id is None or memory.session_id == scope.session_id)
-        and (scope.user_id is None or memory.user_id == scope.user_id)
-        and (scope.agent_id is None or memory.agent_id == scope.agent_id)
-        and (scope.run_id is None or memory.run_id == scope.run_id)
-        and (not scope.tags or not set(scope.tags).isdisjoint(memory.tags))
-        and (scope.as_of is None or (at := event_time(memory)) is None or at <= scope.as_of)
-    )
 
 
 @dataclass(slots=True)
@@ -101,12 +89,12 @@ class SpeakerCache:
         for tenant, speaker in former:
             of_tenant, still = self._of.get(tenant, {}), spoken.get((tenant, speaker), ())
             for scope in [scope for scope, known in of_tenant.items() if speaker in known.names]:
-                if not any(_speaks_in(memory, scope) for memory in still):
+                if not any(in_scope(memory, scope) for memory in still):
                     del of_tenant[scope]
                     self._count -= 1
         for (tenant, speaker), memories in spoken.items():
             for scope, known in self._of.get(tenant, {}).items():
-                if speaker not in known.names and any(_speaks_in(memory, scope) for memory in memories):
+                if speaker not in known.names and any(in_scope(memory, scope) for memory in memories):
                     known.names |= {speaker}
 
 

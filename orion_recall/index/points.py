@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from orion_recall.index.texts import OF, event_time, flat, spans_of
+from orion_recall.index.texts import OF, flat, spans_of
 from orion_recall.models.batching import Vector
 from orion_recall.models.sparse import SparseTerms
 from orion_recall.text.names import is_assistant, title_names
@@ -200,7 +200,7 @@ def memory_payload(change: Change) -> dict[str, Any]:
         "user": memory.user_id,
         "agent": memory.agent_id,
         "run": memory.run_id,
-        "ts": event_time(memory),
+        "ts": memory.ts,
         "until": memory.occurred_until if memory.occurred_at is not None else None,
         "uri": memory.uri,
         "source": memory.source,

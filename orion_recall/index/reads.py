@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from orion_recall.foreground import FOREGROUND
 from orion_recall.index.points import (
@@ -23,6 +23,7 @@ from orion_recall.index.requests import (
     Filter,
     Is,
     Keys,
+    Page,
     Record,
     Scored,
     Search,
@@ -41,7 +42,6 @@ from orion_recall.values import MemoryView, Scope, TimedKey
 
 # A page of versions takes an embedded engine some milliseconds: recalls go in between.
 _PAGE, _PAGE_VERSIONS = 1000, 500
-_EVERYTHING = Filter()
 # So many times as many entities are searched for as are wanted, for those of equal scores.
 _TIES = 8
 # Points of passages that are compared for each memory, to find its best one.
@@ -50,6 +50,10 @@ _COMPARED = 10
 
 class IndexReads:
     """What is read of an index."""
+
+    kind = "index"
+    damage: str | None = None
+    stalled: str | None = None
 
     def __init__(self, engine: Engine, embedder: Embedder, sparse: SparseEncoder) -> None:
         self.embedder, self.sparse = embedder, sparse
@@ -63,7 +67,7 @@ class IndexReads:
     async def has_passages(self, tenant: str) -> bool:
         """Whether a memory of the tenant may have further passages."""
         where = Filter(must=(Is("tenant", tenants_of(tenant)[1]),))
-        return bool((await self._engine.scroll(where, 1, patience="well"))[0])
+        return bool((await self._engine.scroll(Page(where, 1), "well"))[0])
 
     async def search_dense(
         self, vector: Sequence[float], scope: Scope, limit: int, min_score: float
@@ -134,9 +138,8 @@ class IndexReads:
     async def titled(self, names: Sequence[str], scope: Scope, limit: int) -> Mapping[int, Sequence[str]]:
         if not names:
             return {}
-        records, _ = await self._engine.scroll(
-            scope_filter(scope, titles=names), limit, ["titles"], patience="aside"
-        )
+        page = Page(scope_filter(scope, titles=names), limit, ["titles"])
+        records, _ = await self._engine.scroll(page, "aside")
         return {one.id: payload_of(one)["titles"] for one in records}
 
     async def in_time_order(
@@ -145,8 +148,8 @@ class IndexReads:
         where = scope_filter(scope)
         if without_sessions:
             where = where._replace(must_not=(AnyOf("session", tuple(without_sessions)),))
-        fields = ["ts", "session"]
-        records, _ = await self._engine.scroll(where, limit, fields, newest_first=newest_first, patience="well")
+        page = Page(where, limit, ["ts", "session"], newest_first)
+        records, _ = await self._engine.scroll(page, "well")
         payloads = ((one.id, payload_of(one)) for one in records)
         found = [TimedKey(key, payload["ts"], payload.get("session")) for key, payload in payloads]
         return sorted(found, key=lambda one: (-one.ts if newest_first else one.ts, one.key))
@@ -161,7 +164,7 @@ class IndexReads:
 
     async def held(self) -> Mapping[int, int]:
         versions: dict[int, int] = {}
-        async for records in _pages(self._engine, _EVERYTHING, _PAGE_VERSIONS, ["version"]):
+        async for records in _pages(self._engine, Page(Filter(), _PAGE_VERSIONS, ["version"])):
             await FOREGROUND.pause()
             # Neither entities nor passages have one.
             versions |= {one.id: int(one.payload["version"]) for one in records if payload_of(one).get("version")}
@@ -192,11 +195,11 @@ async def write(engine: Engine, batch: WriteBatch, *, has_passages: bool = True)
     for name in batch.forgotten:
         where = Filter(must=(Is("tenant", name.tenant), Is("names", name.folded)), must_not=others)
         # One is enough: to count them takes as long as a common name is common.
-        if not (await engine.scroll(where, 1))[0]:
+        if not (await engine.scroll(Page(where, 1)))[0]:
             gone.append(name.key)
     gone += batch.gone
     if batch.replaced and has_passages:
-        async for records in _pages(engine, Filter(must=(AnyOf(OF, tuple(batch.replaced)),)), _PAGE, ()):
+        async for records in _pages(engine, Page(Filter(must=(AnyOf(OF, tuple(batch.replaced)),)), _PAGE)):
             gone += [one.id for one in records if one.id not in written]
     if gone:
         await engine.delete(gone)
@@ -210,15 +213,13 @@ def removal(keys: Sequence[int], held: Mapping[int, HeldPoint]) -> WriteBatch:
     return WriteBatch(points=[], gone=list(keys), forgotten=forgotten, replaced=list(keys))
 
 
-async def _pages(
-    engine: Engine, where: Filter, limit: int, payload: Sequence[str]
-) -> AsyncIterator[Sequence[Record]]:
-    offset: Any = None
+async def _pages(engine: Engine, page: Page) -> AsyncIterator[Sequence[Record]]:
     while True:
-        records, offset = await engine.scroll(where, limit, payload, offset=offset)
+        records, offset = await engine.scroll(page)
         yield records
         if offset is None:
             return
+        page = page._replace(offset=offset)
 
 
 def _most(scope: Scope, limit: int) -> int:

@@ -82,6 +82,20 @@ class Search(NamedTuple):
     among_all: bool = False
 
 
+class Page(NamedTuple):
+    """A page of points that meet conditions, by their times where `newest_first` is given."""
+
+    where: Filter
+    limit: int
+    payload: Sequence[str] = ()
+    newest_first: bool | None = None
+    offset: Any = None
+
+
+Fields = bool | Sequence[str]
+"""What is read of payloads: all of it or nothing, or these fields."""
+
+
 class Record(Protocol):
     """A point as an engine gives it."""
 
@@ -93,15 +107,11 @@ class Record(Protocol):
     def vector(self) -> Any: ...
 
 
-class Scored(Protocol):
+class Scored(Record, Protocol):
     """A point that a search found."""
 
     @property
-    def id(self) -> Any: ...
-    @property
     def score(self) -> float: ...
-    @property
-    def payload(self) -> Any: ...
 
 
 Patience = Literal["full", "well", "aside"]
@@ -116,29 +126,14 @@ class Engine(Protocol):
         ...
 
     async def retrieve(
-        self,
-        keys: Sequence[int],
-        payload: bool | Sequence[str],
-        vectors: Sequence[str] = (),
-        patience: Patience = "full",
+        self, keys: Sequence[int], payload: Fields, vectors: Sequence[str] = (), patience: Patience = "full"
     ) -> Sequence[Record]:
         """The points of the keys that are there; with vectors, as they were written last."""
         ...
 
-    async def scroll(
-        self,
-        where: Filter,
-        limit: int,
-        payload: Sequence[str] = (),
-        *,
-        offset: Any = None,
-        newest_first: bool | None = None,
-        patience: Patience = "full",
-    ) -> tuple[Sequence[Record], Any]:
-        """A page of points, by their times where `newest_first` is given, and the next page's offset."""
+    async def scroll(self, page: Page, patience: Patience = "full") -> tuple[Sequence[Record], Any]:
+        """The points of a page, and the next page's offset."""
         ...
-
-    async def speakers(self, where: Filter) -> frozenset[str]: ...
 
     async def delete(self, keys: Sequence[int]) -> None: ...
     async def upsert(self, points: Sequence[IndexPoint]) -> None: ...
@@ -207,5 +202,5 @@ def _told_ranges(ranges: Sequence[TimeRange]) -> Iterator[tuple[float | None, fl
         yield None, until, weekdays
 
 
-def payload_of(record: Record | Scored) -> Mapping[str, Any]:
+def payload_of(record: Record) -> Mapping[str, Any]:
     return record.payload or {}

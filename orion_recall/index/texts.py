@@ -40,19 +40,20 @@ Found = Sequence[tuple[int, float]]
 """Points found by a dense search, best first: key and score."""
 
 
-def dense_head(memory: Memory) -> str:
+def dense_head(memory: Memory | MemoryView) -> str:
     """What is embedded before the text, or before each passage of it: who said it and when, and its title."""
-    return _head(memory, event_time(memory))
+    said = ", ".join(part for part in (memory.speaker, _day(memory.ts)) if part)
+    return "".join(f"{part}: " for part in (said, memory.title) if part)
 
 
 def dense_form_of_view(memory: MemoryView) -> str:
     """The text that is embedded of a memory that no index holds: as of one that is embedded as a whole."""
-    return _head(memory, memory.ts) + memory.text
+    return dense_head(memory) + memory.text
 
 
 def keyword_form(memory: Memory) -> str:
     """The text whose words are indexed."""
-    day = _day(event_time(memory))
+    day = _day(memory.ts)
     parts = (memory.title, memory.speaker, day, memory.text, " ".join(memory.tags))
     return " ".join(part for part in parts if part)
 
@@ -61,16 +62,6 @@ def context_form(change: Change) -> str:
     """The keyword form of a turn with the texts of its neighbours."""
     beside = [turn.text for turn in (change.previous, change.following) if turn is not None]
     return " ".join((keyword_form(change.memory), *beside))
-
-
-def event_time(memory: Memory) -> float | None:
-    """When it happened, else when it was mentioned: epoch seconds."""
-    return memory.occurred_at if memory.occurred_at is not None else memory.mentioned_at
-
-
-def _head(memory: Memory | MemoryView, moment: float | None) -> str:
-    said = ", ".join(part for part in (memory.speaker, _day(moment)) if part)
-    return "".join(f"{part}: " for part in (said, memory.title) if part)
 
 
 @lru_cache(maxsize=1024)

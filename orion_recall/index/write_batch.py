@@ -136,6 +136,13 @@ class WriteBatch(NamedTuple):
     replaced: Sequence[int] = ()
 
 
+class Held(NamedTuple):
+    """What an index holds of the memories that changes are about, and of the entities they name, by key."""
+
+    points: Mapping[int, HeldPoint]
+    names: Mapping[int, HeldName] = MappingProxyType({})
+
+
 def keys_of(changes: Sequence[Change]) -> list[int]:
     """The keys of the memories that the changes are about, each once."""
     return list(_latest(changes))
@@ -147,40 +154,33 @@ def name_keys_of(changes: Sequence[Change]) -> list[int]:
 
 
 async def build_write_batch(
-    changes: Sequence[Change],
-    held: Mapping[int, HeldPoint],
-    embedder: VectorPrefetch,
-    sparse: SparseEncoder,
-    names: Mapping[int, HeldName] = MappingProxyType({}),
+    changes: Sequence[Change], held: Held, embedder: VectorPrefetch, sparse: SparseEncoder
 ) -> WriteBatch:
     """The write batch, given what the index holds of the changes' memories and of their entities.
 
     An unchanged memory, which comes because its neighbours changed, keeps its vectors, and so does a known name. An
     entity that the index holds as it is called now is not written again.
     """
-    vectors, named = await embedded(changes, held, names, embedder)
+    vectors, named = await embedded(changes, held, embedder)
     # The words of a page take tens of milliseconds: not on the loop, where recalls wait.
-    return await asyncio.to_thread(_batch, _latest(changes), held, names, vectors, named, sparse)
+    return await asyncio.to_thread(_batch, _latest(changes), held, vectors, named, sparse)
 
 
 async def embedded(
-    changes: Sequence[Change],
-    held: Mapping[int, HeldPoint],
-    names: Mapping[int, HeldName],
-    embedder: VectorPrefetch,
+    changes: Sequence[Change], held: Held, embedder: VectorPrefetch
 ) -> tuple[dict[int, PointVectors], dict[str, Sequence[float]]]:
     """The vectors of a write batch: of its memories by key, and of names, which several tenants may share.
 
     What the index holds is not embedded again.
     """
     live = _live(_latest(changes))
-    vectors = _known(live, held, embedder.with_tokens)
+    vectors = _known(live, held.points, embedder.with_tokens)
     texts = {key: dense_forms(change.memory) for key, change in live.items() if key not in vectors}
     made = iter(await embedder.vectors(list(chain.from_iterable(texts.values()))))
     for key, of_one in texts.items():
         first, *further = islice(made, len(of_one))
         vectors[key] = PointVectors(first.dense, first.tokens, further)
-    named = {one.label: one.vector for one in names.values()}
+    named = {one.label: one.vector for one in held.names.values()}
     labels = list(dict.fromkeys(one.label for one in _called(live.values()).values() if one.label not in named))
     named |= zip(labels, [vector.tolist() for vector in await embedder.plain(labels)], strict=True)
     return vectors, named
@@ -196,8 +196,7 @@ def _live(latest: Mapping[int, Change]) -> dict[int, Change]:
 
 def _batch(
     latest: Mapping[int, Change],
-    held: Mapping[int, HeldPoint],
-    names: Mapping[int, HeldName],
+    held: Held,
     vectors: Mapping[int, PointVectors],
     named: Mapping[str, Sequence[float]],
     sparse: SparseEncoder,
@@ -214,13 +213,13 @@ def _batch(
         terms = {name: sparse.encode_document(form) for name, form in forms.items()}
         points.append(IndexPoint(key, made.dense, terms, payload, made.tokens))
     for name, one in _called(live.values()).items():
-        known = names.get(name.key)
+        known = held.names.get(name.key)
         if known is None or (known.label, known.aliases) != (one.label, one.aliases):
             # Each name by itself: one of many names is found as well as one of one.
             words = {"entity": union([sparse.encode_document(each) for each in (one.label, *one.aliases)])}
             points.append(IndexPoint(name.key, None, words, entity_payload(name, one), name=named[one.label]))
     told = {Name(change.memory.tenant, name) for change in live.values() for name in names_given(change.memory)}
-    before = {Name(one.tenant, name) for key, one in held.items() if key in latest for name in one.names}
+    before = {Name(one.tenant, name) for key, one in held.points.items() if key in latest for name in one.names}
     return WriteBatch(
         points=points,
         gone=[key for key in latest if key not in live],

@@ -15,7 +15,6 @@ from orion_recall.postgres.pool import Pool, Row, borrow, is_connection_lost
 # Of a statement that deletes old rows: the tenant ($3; null: every one but those in $4).
 OF_TENANT: LiteralString = """(($3::text IS NULL AND NOT coalesce(tenant, '') = ANY($4::text[])) OR tenant = $3)"""
 BATCH_ROWS = 1000
-_EVERY_S, _PAUSE_S = 600.0, 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,20 +54,15 @@ class OldRows:
 
 
 async def deleted_batches(
-    pool: Pool,
-    rows: OldRows,
-    before: datetime,
-    *,
-    batch_rows: int,
-    of: tuple[str | None, Sequence[str]] | None = None,
+    pool: Pool, rows: OldRows, before: datetime, *, batch_rows: int, of: Period | None = None
 ) -> AsyncGenerator[Row]:
     """Every batch that was deleted, until none is left; with `of` also until somebody else deletes.
 
-    `of` are a tenant and those that are left out, as `OF_TENANT` takes them. One at a time deletes: locks on rows
-    would need the right to update them, which a worker does not have.
+    `of` tells whose they are, else they are of all. One at a time deletes: locks on rows would need the right to
+    update them, which a worker does not have.
     """
     lock = f"SELECT {'take' if of is None else 'try'}_write_lock($1)"
-    tenant, but = of or (None, ())
+    tenant, but = (None, ()) if of is None else (of.tenant, of.but)
     while True:
         async with borrow(pool, f"deleting old {rows.what}") as connection, connection.transaction():
             # Held to the end of the transaction, which also works behind a transaction pooler.
@@ -86,19 +80,11 @@ class Retention:
     Every worker may run one: while one deletes a batch, the others skip theirs.
     """
 
-    def __init__(
-        self,
-        pool: Pool,
-        periods: Periods,
-        rows: OldRows,
-        *,
-        every_s: float = _EVERY_S,
-        batch_rows: int = BATCH_ROWS,
-        pause_s: float = _PAUSE_S,
-    ) -> None:
+    every_s, batch_rows, pause_s = 600.0, BATCH_ROWS, 0.2
+
+    def __init__(self, pool: Pool, periods: Periods, rows: OldRows) -> None:
         self.deleted = 0
         self._pool, self._periods, self._rows = pool, periods, rows
-        self._every_s, self._batch_rows, self._pause_s = every_s, batch_rows, pause_s
 
     async def run(self) -> None:
         """Delete every ten minutes, with pauses between batches, so that writes are not held up."""
@@ -109,17 +95,19 @@ class Retention:
             except RecordError as error:
                 if not is_connection_lost(error):
                     self._rows.log.error("old %s are not deleted: %s", self._rows.what, error)  # noqa: TRY400 (it says it all)
-            await asyncio.sleep(self._every_s)
+            await asyncio.sleep(self.every_s)
 
     async def _round(self, period: Period) -> None:
         async with borrow(self._pool, f"deleting old {self._rows.what}") as connection:
             # The clock of the database: with a worker's, which may be days ahead, too much would go.
             before = await connection.fetchval("SELECT now()") - timedelta(days=period.days)
-        of, deleted, newest = (period.tenant, period.but), 0, None
+        deleted, newest = 0, None
         try:
-            async for batch in deleted_batches(self._pool, self._rows, before, batch_rows=self._batch_rows, of=of):
+            async for batch in deleted_batches(
+                self._pool, self._rows, before, batch_rows=self.batch_rows, of=period
+            ):
                 deleted, newest = deleted + batch["count"], batch.get("newest") or newest
-                await asyncio.sleep(self._pause_s)
+                await asyncio.sleep(self.pause_s)
         finally:
             self.deleted += deleted
             if deleted:

@@ -23,12 +23,11 @@ from orion_recall.decisions.sink import DecisionSink, are_persisted
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.extraction.light import Extractor
-from orion_recall.memory.intake.background import KEPT_DAYS, OLD_REQUESTS, AccessCounts, keep_dead_letters
-from orion_recall.memory.intake.consumers import IntakeConsumers
-from orion_recall.memory.record.extraction_queue import BackgroundExtraction, ExtractionQueue
-from orion_recall.memory.record.reader import RecordReader
-from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests
+from orion_recall.memory.intake.consumers import IntakeConsumers, keep_dead_letters
+from orion_recall.memory.intake.handlers import KEPT_DAYS, OLD_REQUESTS, MessageHandlers
+from orion_recall.memory.record.extraction_queue import BackgroundExtraction
+from orion_recall.memory.record.record import AccessCounts, Record
+from orion_recall.memory.replicas.maintenance import CopyKeeper
 from orion_recall.memory.replicas.projector import Projector, WriterLock, heartbeat_for_broken
 from orion_recall.memory.replicas.tombstones import Freshness
 from orion_recall.postgres.periods import Periods, Retention
@@ -125,9 +124,9 @@ class BackgroundWork:
         self._pool: Pool | None = None
         self._accesses: AccessCounts | None = None
         self._is_stopping = False
-        self.freshness = Freshness(
-            bus.redis, bus.changes, settings, opened.sources.tombstones, self.projections, told=self._stored.set
-        )
+        tombstones = opened.sources.tombstones
+        tombstones.follow(self.projections)
+        self.freshness = Freshness(bus.redis, bus.changes, settings, tombstones, told=self._stored.set)
 
     @property
     def projections(self) -> tuple[Projection, ...]:
@@ -183,10 +182,8 @@ class BackgroundWork:
             copy = part.copy or own_copy(self._settings)
             lock = WriterLock(dsn, kind=part.kind, copy=copy) if part.shared else None
             self.projectors.append(Projector(record, part, copy=copy, lock=lock))
-        queue = ExtractionQueue(pool)
-        self.extractions = [BackgroundExtraction(queue, extractor) for extractor in self._extractors]
-        requests, reader = CopyRequests(pool), RecordReader(pool)
-        keepers = [CopyKeeper(requests, reader, projector) for projector in self.projectors]
+        self.extractions = [BackgroundExtraction(pool, extractor) for extractor in self._extractors]
+        keepers = [CopyKeeper(pool, projector) for projector in self.projectors]
         decisions, answers, days = self._kept
         retention = (Retention(pool, answers, OLD_REQUESTS), Retention(pool, decisions, OLD_DECISIONS))
         parts = (self._accesses, self.sink, *self.projectors, *keepers, *self.extractions, *retention)
@@ -210,13 +207,16 @@ class BackgroundWork:
     def _open_intake(self, pool: Pool | None) -> IntakeConsumers:
         self.intake = IntakeConsumers(
             self._settings,
-            pool,
-            self.freshness.stream,
+            MessageHandlers(
+                self._settings,
+                pool,
+                self.freshness.stream,
+                are_persisted=partial(are_persisted, self._bus.redis, self._settings.decision_stream),
+                wake=self._stored.set,
+            ),
             reader=self._bus.reader,
             committer=self._bus.committer,
             callers=self._bus.callers,
-            are_persisted=partial(are_persisted, self._bus.redis, self._settings.decision_stream),
-            wake=self._stored.set,
             tracer=self._tracer,
         )
         if self._is_stopping:

@@ -22,7 +22,7 @@ from orion_recall.decisions.profile_texts import profile_text
 from orion_recall.engines.lock import held_by
 from orion_recall.errors import ModelError, ProfileError, RecordError, SourceError
 from orion_recall.interfaces import Source
-from orion_recall.memory.replicas.maintenance import CopyRequests, Progress, Task
+from orion_recall.memory.replicas.maintenance import Progress, Task, answered, serve
 from orion_recall.postgres.pool import Pool
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import parse_profile
@@ -78,7 +78,6 @@ async def answer_recall_requests(
     pool: Pool, settings: Settings, sources: Sources, profiles: Callable[[], Mapping[str, LoadedProfile]]
 ) -> None:
     """Answers the requests to recall a logged query again until cancelled; waits while the record is away."""
-    requests = CopyRequests(pool)
 
     async def answer(task: Task, given: Mapping[str, JsonValue], _: Progress) -> Mapping[str, JsonValue]:
         again = await asked_again(
@@ -94,7 +93,7 @@ async def answer_recall_requests(
     while True:
         await asyncio.sleep(_POLL_S)
         with contextlib.suppress(RecordError):
-            await requests.serve(own_copy(settings), _KIND, answer)
+            await serve(pool, own_copy(settings), _KIND, answer)
 
 
 async def asked_again(
@@ -288,7 +287,7 @@ async def ask_again(
     """The query asked again: by the worker that holds the copies of these settings, else here."""
     if any(held_by(settings.data_dir / kind) is not None for kind in embedded_copies(settings)):
         given = {"decision": decision.id, "memory": memory_id}
-        told = await CopyRequests(pool).answered(own_copy(settings), _KIND, "recall", given=given)
+        told = await answered(pool, own_copy(settings), _KIND, "recall", given, lambda done, total: None)
         return _AGAIN_JSON.validate_python(told)
     own = profiles_with_default(settings)
     async with open_sources(settings) as opened:

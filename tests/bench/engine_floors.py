@@ -21,8 +21,7 @@ from orion_recall.bus.envelope import encode_request
 from orion_recall.contracts import QUERY_KIND, RecallQueryV1
 from orion_recall.graph.vocabulary import Row
 from orion_recall.index.embedded.folders import live_place
-from orion_recall.index.embedded.payload_fields import indexed_fields
-from orion_recall.index.embedded.points import TermRarity, edge_requests
+from orion_recall.index.embedded.points import TermRarity, edge_requests, indexed_fields
 from orion_recall.index.embedded.shard import sparse_vectors
 from orion_recall.index.embedded.token_column import TokenColumn
 from orion_recall.index.requests import Search, scope_filter

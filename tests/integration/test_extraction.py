@@ -23,12 +23,12 @@ from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import ModelError, RecordError
 from orion_recall.memory.extraction.extractors import LlmExtractor
 from orion_recall.memory.extraction.light import Extraction, Extractor, Passage
+from orion_recall.memory.record import extraction_queue as queue
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.extraction_queue import (
     MOST_ATTEMPTS,
     BackgroundExtraction,
     ExtractionCounts,
-    ExtractionQueue,
 )
 from orion_recall.memory.record.record import Record
 from orion_recall.models.chat import ChatServer
@@ -72,7 +72,7 @@ async def llm(chat: ModelServer, *, at_once: int = 4, timeout_s: float = 30.0) -
 @asynccontextmanager
 async def at_work(pool: Pool, *extractors: Extractor) -> AsyncGenerator[list[BackgroundExtraction]]:
     """Extraction in the background, as a worker runs it."""
-    parts = [BackgroundExtraction(ExtractionQueue(pool), one, look_every_s=0.05) for one in extractors]
+    parts = [BackgroundExtraction(pool, one, look_every_s=0.05) for one in extractors]
     tasks = [asyncio.create_task(part.run()) for part in parts]
     try:
         yield parts
@@ -246,7 +246,7 @@ async def test_a_worker_that_stops_leaves_its_memories_to_others_at_once(pool: P
     stuck = Slow(at_once=2)
     async with at_work(pool, stuck):
         await stuck.began.wait()
-        assert await ExtractionQueue(pool).take("llm", 5, for_s=1) == []
+        assert await queue.take(pool, "llm", 5, for_s=1) == []
     quick = Slow(at_once=2)
     quick.go.set()
     async with at_work(pool, quick) as (part,):
@@ -256,16 +256,15 @@ async def test_a_worker_that_stops_leaves_its_memories_to_others_at_once(pool: P
 
 async def test_what_a_dead_worker_had_is_done_when_its_time_is_over_and_a_late_one_ends_nothing(pool: Pool) -> None:
     await Record(pool, extractor="llm").store([memory("a", "Ana is Bo")])
-    queue = ExtractionQueue(pool)
-    (late,) = await queue.take("llm", 5, for_s=600)
-    assert await queue.take("llm", 5, for_s=600) == []
+    (late,) = await queue.take(pool, "llm", 5, for_s=600)
+    assert await queue.take(pool, "llm", 5, for_s=600) == []
     await pool.execute("UPDATE memory_extractions SET due_at = due_at - interval '10 minutes'")
-    (other,) = await queue.take("llm", 5, for_s=30)
+    (other,) = await queue.take(pool, "llm", 5, for_s=30)
     assert (late.attempts, other.attempts) == (1, 2)
-    await queue.finish(late, Extraction(entities=("Late",), by="llm"))
-    assert await queue.due() == {"llm": 1}
-    assert await queue.finish(other, Extraction(entities=("Ana",), by="llm")) == "extracted"
-    assert await queue.due() == {}
+    await queue.finish(pool, late, Extraction(entities=("Late",), by="llm"))
+    assert await queue.due(pool) == {"llm": 1}
+    assert await queue.finish(pool, other, Extraction(entities=("Ana",), by="llm")) == "extracted"
+    assert await queue.due(pool) == {}
     assert (await held(pool, "a")).entities == ("Ana",)
 
 
@@ -274,7 +273,7 @@ async def test_what_waits_while_postgres_is_away_is_extracted_when_it_is_back_an
 ) -> None:
     record = Record(pool, extractor="llm")
     stored = await record.store([memory(name, f"{name} is Bo") for name in "abcdef"])
-    slow, queue = Slow(), ExtractionQueue(pool)
+    slow = Slow()
     slow.longest_s = 600.0  # what a worker has in hand comes back when the test says so
 
     async def both_have_one() -> bool:
@@ -287,7 +286,7 @@ async def test_what_waits_while_postgres_is_away_is_extracted_when_it_is_back_an
             return all(part.error is not None for part in parts)
 
         async def the_others_are_done() -> bool:
-            return await queue.due() == {"llm": 2}
+            return await queue.due(pool) == {"llm": 2}
 
         await engines.postgres.stop()
         try:
@@ -297,7 +296,7 @@ async def test_what_waits_while_postgres_is_away_is_extracted_when_it_is_back_an
             await engines.postgres.start()
         await until(the_others_are_done, "what nobody had in hand is extracted")
         # The two that were in hand are due again when the time of those who took them is over, and not before.
-        assert await queue.take("llm", 6, for_s=1) == []
+        assert await queue.take(pool, "llm", 6, for_s=1) == []
         await pool.execute("UPDATE memory_extractions SET due_at = due_at - interval '1 hour'")
         await settled(pool)
         await counted(parts, ExtractionCounts(extracted=6, failed=2))
@@ -317,17 +316,16 @@ async def test_what_is_cut_off_at_any_step_of_its_end_is_done_again_as_a_whole(p
         "CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'cut off'; END $$; "
         f"CREATE TRIGGER stop AFTER {step} FOR EACH ROW EXECUTE FUNCTION stop()"
     )
-    queue = ExtractionQueue(pool)
-    (taken,) = await queue.take("llm", 1, for_s=0)
+    (taken,) = await queue.take(pool, "llm", 1, for_s=0)
     found = Extraction(entities=("Bo",), by="llm")
     with pytest.raises(RecordError, match="P0001"):
-        await queue.finish(taken, found)
+        await queue.finish(pool, taken, found)
     assert (await held(pool, "a"), await record.head()) == (before, head)
     await pool.execute("DROP FUNCTION stop CASCADE")
-    (again,) = await queue.take("llm", 1, for_s=30)
-    assert await queue.finish(again, found) == "extracted"
+    (again,) = await queue.take(pool, "llm", 1, for_s=30)
+    assert await queue.finish(pool, again, found) == "extracted"
     assert ((await held(pool, "a")).entities, await record.head() > head) == (("Bo",), True)
-    assert await queue.due() == {}
+    assert await queue.due(pool) == {}
 
 
 async def test_a_memory_that_brings_its_takers_down_is_left_to_light_extraction(pool: Pool) -> None:

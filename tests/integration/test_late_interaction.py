@@ -96,7 +96,8 @@ async def test_an_index_made_without_tokens_gets_them_by_reembed(record: Record,
         assert "memory rebuild index" in why
         assert set(parts(made).values()) == {None}
     async with open_embedder(wanted) as embedder:
-        await reembed(record, data_dir / "index", embedder, SparseEncoder())
+        folder, sparse = data_dir / "index", SparseEncoder()
+        await reembed(record, folder, embedder, sparse, min_free=0, advanced=lambda position, head: None)
     async with open_sources(wanted) as opened:
         made = await asked(opened)
         assert made.late_interaction is not None

@@ -18,9 +18,8 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.graph.vocabulary import ORION
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.compose import Patch, compose
-from orion_recall.memory.record.reader import MemoryName, RecordReader
-from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import CopyKeeper, CopyRequests, do, find_drift
+from orion_recall.memory.record.record import MemoryName, Record
+from orion_recall.memory.replicas.maintenance import CopyKeeper, do, find_drift
 from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.memory.replicas.reembed import Built, reembed
 from orion_recall.models.embedder import Embedder
@@ -90,30 +89,30 @@ async def next_turns(opened: Opened) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("kind", ["index", "graph"])
 async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data_dir: Path, kind: str) -> None:
-    reader, memory_changes = RecordReader(pool), MemoryChanges(pool)
+    memory_changes = MemoryChanges(pool)
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:
         part = part_of(opened, kind)
         projector = Projector(record, part, copy="test")
         await projector.catch_up()
-        assert (await find_drift(reader, part)).count == 0
+        assert (await find_drift(record, part)).count == 0
         await break_it(record, memory_changes, projector)
 
-        drift = await find_drift(reader, part)
+        drift = await find_drift(record, part)
         assert (drift.missing, drift.stale, drift.deleted) == ([name("m1")], [name("m2")], [name("m3")])
         assert drift.unknown == (memory_key(TENANT, "ghost"),)
         assert (drift.held, drift.in_flight, drift.count) == (12, 0, 4)
 
-        found = await do("check", reader, projector, lambda done, total: None)
+        found = await do("check", projector, lambda done, total: None)
         assert found["examples"] == {
             "missing": ["default/m1"],
             "stale": ["default/m2"],
             "extra": ["default/m3", f"key {memory_key(TENANT, 'ghost')}"],
         }
         told: list[tuple[int, int]] = []
-        mended = await do("repair", reader, projector, lambda done, total: told.append((done, total)))
+        mended = await do("repair", projector, lambda done, total: told.append((done, total)))
         assert (mended["missing"], mended["left"]) == (1, 0)
         assert told[-1] == (4, 4)
-        assert (await find_drift(reader, part)).count == 0
+        assert (await find_drift(record, part)).count == 0
         assert part.position == await record.head(), "the position has not moved"
         assert opened.index is not None
         if kind == "graph":
@@ -126,19 +125,19 @@ async def test_what_differs_is_found_and_mended(record: Record, pool: Pool, data
 
 
 async def test_what_is_on_its_way_is_no_drift(record: Record, pool: Pool, data_dir: Path) -> None:
-    reader, memory_changes = RecordReader(pool), MemoryChanges(pool)
+    memory_changes = MemoryChanges(pool)
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:
         projector = Projector(record, part_of(opened, "index"), copy="test")
-        assert (await find_drift(reader, projector.projection)).in_flight == 12
+        assert (await find_drift(record, projector.projection)).in_flight == 12
         await projector.catch_up()
         await record.store([memory("new", "The dentist bought the boat.")])
         await memory_changes.update(TENANT, [Patch(id="m5", changes={"text": "Ana sold crane 5."})])
         await memory_changes.delete(TENANT, ["m7"])
-        drift = await find_drift(reader, projector.projection)
+        drift = await find_drift(record, projector.projection)
         assert drift.count == 0
         assert drift.in_flight >= 3
         await projector.catch_up()
-        assert (await find_drift(reader, projector.projection)).in_flight == 0
+        assert (await find_drift(record, projector.projection)).in_flight == 0
 
 
 @asynccontextmanager
@@ -146,7 +145,7 @@ async def worker(record: Record, pool: Pool, settings: Settings) -> AsyncGenerat
     """What a worker runs for its copies; the projector is the index's."""
     async with open_sources(settings) as opened:
         projectors = [Projector(record, part_of(opened, kind), copy=own_copy(settings)) for kind in KINDS]
-        keepers = [CopyKeeper(CopyRequests(pool), RecordReader(pool), one) for one in projectors]
+        keepers = [CopyKeeper(pool, one) for one in projectors]
         tasks = [asyncio.create_task(part.run()) for part in (*projectors, *keepers)]
         try:
             while any(one.lag != 0 for one in projectors):
@@ -212,7 +211,7 @@ async def test_a_copy_that_lost_memories_finds_that_out_and_repairs_itself(
     async with open_sources(Settings.read(data_dir=data_dir)) as opened:
         index = part_of(opened, "index")
         projector = Projector(record, index, copy="test")
-        check = CopyKeeper(CopyRequests(pool), RecordReader(pool), projector, clock=lambda: 1.0)
+        check = CopyKeeper(pool, projector, clock=lambda: 1.0)
         assert not await check.check_if_due(), "it has not caught up yet"
         await projector.catch_up()
         assert await check.check_if_due()
@@ -237,7 +236,7 @@ async def test_while_a_copy_cannot_be_repaired_its_hits_count_and_the_answer_is_
 
         monkeypatch.setattr(projector, "may_write", never)
         now = 1.0
-        check = CopyKeeper(CopyRequests(pool), RecordReader(pool), projector, clock=lambda: now)
+        check = CopyKeeper(pool, projector, clock=lambda: now)
         await check.check_if_due()
         assert index.damage is not None and "another worker writes" in index.damage
         query = RecallQueryV1(fragment="Who oiled the cranes?")
@@ -323,8 +322,8 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         assert opened.index is not None
         projector = Projector(record, opened.index, copy="test")
         await projector.catch_up()
-        built = await reembed(record, configured.data_dir / "index", embedder, SparseEncoder())
-        assert built[0] == "waiting"
+        made = await built(record, configured.data_dir, embedder)
+        assert made[0] == "waiting"
         await record.store([memory("new", "Mira sold the old boat.")])
         await MemoryChanges(pool).delete(TENANT, ["m7"])
         await projector.catch_up()
@@ -335,7 +334,7 @@ async def test_what_came_while_it_was_built_is_there_the_moment_it_is_taken(
         held = await opened.index.held()
         assert memory_key(TENANT, "new") in held
         assert memory_key(TENANT, "m7") not in held
-        assert (await find_drift(RecordReader(pool), opened.index)).count == 0
+        assert (await find_drift(record, opened.index)).count == 0
 
 
 TEXTS = [f"The crane of pier {number} was oiled." for number in range(220)]
@@ -371,6 +370,7 @@ async def built(
         folder / "index",
         embedder,
         SparseEncoder(),
+        min_free=0,
         advanced=lambda position, head: told.append((position, head)),
     )
 

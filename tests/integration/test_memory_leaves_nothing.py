@@ -16,10 +16,11 @@ from orion_recall.engines.replay_folders import replay_folder
 from orion_recall.memory.extraction.light import light
 from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting
+from orion_recall.memory.record import extraction_queue
 from orion_recall.memory.record.compose import Patch, compose, unique_names
-from orion_recall.memory.record.extraction_queue import ExtractionQueue, passage_of
+from orion_recall.memory.record.extraction_queue import passage_of
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import CopyRequests
+from orion_recall.memory.replicas.maintenance import serve
 from orion_recall.memory.transfer.backup import back_up, restore
 from orion_recall.postgres.pool import Connection, Pool, borrow, open_connection, open_pool
 from orion_recall.settings import Settings
@@ -78,12 +79,11 @@ async def forgotten(database: str, target: Target) -> None:
 
 async def extracted(pool: Pool) -> None:
     """What a worker's light extraction does with all that is due."""
-    queue = ExtractionQueue(pool)
-    while taken := await queue.take("light", 50, for_s=60):
+    while taken := await extraction_queue.take(pool, "light", 50, for_s=60):
         for one in taken:
             found = light(passage_of(one.memory, one.previous))
             names = unique_names([*found.entities, *one.memory.given_entities])
-            await queue.finish(one, replace(found, entities=names))
+            await extraction_queue.finish(pool, one, replace(found, entities=names))
 
 
 @pytest.mark.parametrize("before", ["\n", "\t", "\r\n", "\f", "\u0001", '"', "- ", "\\"])
@@ -221,14 +221,13 @@ async def test_an_answer_of_a_killed_command_goes_with_what_is_forgotten(
 ) -> None:
     pool = await open_pool(database, name="test", max_size=2)
     try:
-        requests = CopyRequests(pool)
         await _answer_left(connection, "2 seconds")
         record = ForgetRecord(connection, Target.of("memory", "t", "m1"))
         await record.begin(None)
         await record.blank_decisions()
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0
         await _answer_left(connection, "2 minutes")
-        assert not await requests.serve("other", "index", _never)
+        assert not await serve(pool, "other", "index", _never)
         assert await connection.fetchval("SELECT count(*) FROM copy_requests") == 0, "without a forgetting: soon"
     finally:
         await pool.close()

@@ -16,10 +16,9 @@ from orion_recall.contracts import MemoryV1, RecallQueryV1
 from orion_recall.errors import SettingsError
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.extraction.light import Extraction
+from orion_recall.memory.record import extraction_queue, successions
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.extraction_queue import ExtractionQueue
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.record.successions import Successions
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.sparse import SparseEncoder
@@ -56,7 +55,6 @@ class World:
     dsn: str
     pool: Pool
     record: Record
-    successions: Successions
     index: EdgeIndex
     projector: Projector
     embedder: OnnxEmbedder
@@ -67,12 +65,13 @@ class World:
 
     async def extract(self, found: dict[str, Statement]) -> None:
         """What an extractor finds in the memories of these ids."""
-        queue, by = ExtractionQueue(self.pool), "llm"
-        await queue.queue_again(TENANT, list(found), extractor=by)
-        for taken in await queue.take(by, 50, for_s=60):
+        by = "llm"
+        await extraction_queue.queue_again(self.pool, TENANT, list(found), extractor=by)
+        for taken in await extraction_queue.take(self.pool, by, 50, for_s=60):
             edge = found[taken.memory.id]
             entities = (edge.subject, edge.object)
-            await queue.finish(taken, Extraction(entities=entities, statements=(edge,), times=(), by=by))
+            told = Extraction(entities=entities, statements=(edge,), times=(), by=by)
+            await extraction_queue.finish(self.pool, taken, told)
 
     async def links(self, name: str) -> tuple[set[str], set[str]]:
         """What a memory succeeds, and what succeeds it, in the index."""
@@ -113,7 +112,7 @@ async def world(database: str, tmp_path: Path, embedder: OnnxEmbedder) -> AsyncG
     record = Record(pool)
     index = EdgeIndex(tmp_path / "index", embedder, SparseEncoder())
     await index.open()
-    one = World(database, pool, record, Successions(pool), index, Projector(record, index, copy="test"), embedder)
+    one = World(database, pool, record, index, Projector(record, index, copy="test"), embedder)
     for day, (name, text) in enumerate(TOLD):
         await one.tell(name, text, day)
     yield one
@@ -134,23 +133,24 @@ async def test_nothing_is_a_succession_that_nobody_stated(world: World) -> None:
 
 
 async def test_a_person_states_and_undoes_a_succession(world: World) -> None:
-    assert (await world.successions.by_person(TENANT, "new-dentist", "dentist", actor="Lin")).state == "stated"
-    assert (await world.successions.by_person(TENANT, "new-dentist", "dentist")).state == "unchanged"
-    assert await world.successions.by_person(TENANT, "rain", "nobody") == ("missing", ("nobody",))
+    done = await successions.by_person(world.pool, TENANT, "new-dentist", "dentist", actor="Lin")
+    assert done.state == "stated"
+    assert (await successions.by_person(world.pool, TENANT, "new-dentist", "dentist")).state == "unchanged"
+    assert await successions.by_person(world.pool, TENANT, "rain", "nobody") == ("missing", ("nobody",))
     assert await world.links("dentist") == (set(), {"new-dentist"})
-    (held,) = await world.successions.of_memory(TENANT, "dentist")
+    (held,) = await successions.of_memory(world.pool, TENANT, "dentist")
     assert (held.state, held.reason, held.probability, held.actor) == ("stated", "by_person", 1.0, "Lin")
-    assert (await world.successions.by_person(TENANT, "new-dentist", "dentist", undo=True)).state == "undone"
+    assert (await successions.by_person(world.pool, TENANT, "new-dentist", "dentist", undo=True)).state == "undone"
     assert await world.links("dentist") == (set(), set())
 
 
 async def test_a_cycle_is_refused_with_the_chain_that_there_is(world: World) -> None:
     for newer, older in (("new-dentist", "dentist"), ("rain", "new-dentist")):
-        assert (await world.successions.by_person(TENANT, newer, older)).state == "stated"
-    refused = await world.successions.by_person(TENANT, "dentist", "rain")
+        assert (await successions.by_person(world.pool, TENANT, newer, older)).state == "stated"
+    refused = await successions.by_person(world.pool, TENANT, "dentist", "rain")
     assert refused == ("cycle", ("rain", "new-dentist", "dentist"))
-    assert (await world.successions.by_person(TENANT, "rain", "new-dentist", undo=True)).state == "undone"
-    assert (await world.successions.by_person(TENANT, "dentist", "rain")).state == "stated"
+    assert (await successions.by_person(world.pool, TENANT, "rain", "new-dentist", undo=True)).state == "undone"
+    assert (await successions.by_person(world.pool, TENANT, "dentist", "rain")).state == "stated"
 
 
 async def test_an_extractor_states_a_succession_takes_it_back_and_never_against_a_person(world: World) -> None:
@@ -161,12 +161,12 @@ async def test_an_extractor_states_a_succession_takes_it_back_and_never_against_
     await world.extract(after)
     await world.extract(before)
     assert await world.links("lives") == (set(), {"moved"})
-    (held,) = await world.successions.of_memory(TENANT, "lives")
+    (held,) = await successions.of_memory(world.pool, TENANT, "lives")
     assert (held.newer, held.reason, held.evidence) == ("moved", "by_extractor", ["lives", "moved"])
     await world.extract({"moved": Statement(subject="Ida", relation="visited", object="Bergen")})
     assert await world.links("lives") == (set(), set())
     await world.extract(after)
-    await world.successions.by_person(TENANT, "moved", "lives", undo=True)
+    await successions.by_person(world.pool, TENANT, "moved", "lives", undo=True)
     await world.extract(after)
     assert await world.links("lives") == (set(), set())
 
@@ -180,11 +180,11 @@ async def test_memories_of_other_users_state_nothing(world: World) -> None:
 
 
 async def test_a_memory_that_supersedes_a_successor_takes_its_successions_over(world: World) -> None:
-    await world.successions.by_person(TENANT, "new-dentist", "dentist")
+    await successions.by_person(world.pool, TENANT, "new-dentist", "dentist")
     await world.tell("newest", "Dr. Adler is my dentist.", 8, supersedes=["new-dentist"])
     assert await world.links("newest") == ({"dentist"}, set())
     assert await world.links("dentist") == (set(), {"newest"})
-    held = {one.newer: one for one in await world.successions.of_memory(TENANT, "dentist")}
+    held = {one.newer: one for one in await successions.of_memory(world.pool, TENANT, "dentist")}
     assert (held["newest"].reason, held["newest"].evidence) == ("supersedes", ["new-dentist"])
     assert "new-dentist" not in ids(await world.ask("Who is my dentist?"))
 
@@ -194,15 +194,15 @@ async def test_a_memory_that_supersedes_a_successor_takes_its_successions_over(w
 async def test_a_deleted_memory_is_no_end_of_a_succession_and_an_erased_one_leaves_none(
     world: World, gone: str, other: str, *, erase: bool
 ) -> None:
-    await world.successions.by_person(TENANT, "new-dentist", "dentist")
+    await successions.by_person(world.pool, TENANT, "new-dentist", "dentist")
     assert await world.links(other) != (set(), set())
     await MemoryChanges(world.pool).delete(TENANT, [gone], erase=erase)
     assert await world.links(other) == (set(), set())
-    assert bool(await world.successions.of_memory(TENANT, other)) is not erase
+    assert bool(await successions.of_memory(world.pool, TENANT, other)) is not erase
 
 
 async def test_a_recall_has_the_successor_first_and_the_older_one_as_the_profile_says(world: World) -> None:
-    await world.successions.by_person(TENANT, "new-dentist", "dentist")
+    await successions.by_person(world.pool, TENANT, "new-dentist", "dentist")
     marked = await world.ask("Who is my dentist, near the station?")
     assert ids(marked).index("new-dentist") + 1 == ids(marked).index("dentist")
     (line,) = [item.line for item in marked.selection.items if item.scored.memory.id == "dentist"]

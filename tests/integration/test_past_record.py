@@ -12,9 +12,9 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.errors import SettingsError
 from orion_recall.evaluation.replay.past import Moment, PastRecord
 from orion_recall.memory.names.merges import Merges, WantedMerge
+from orion_recall.memory.record import successions
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.record.successions import Successions
 from orion_recall.postgres.pool import Pool, open_pool
 from orion_recall.values import Change
 from tests.stand_ins.memory_changes import MemoryChanges
@@ -37,7 +37,7 @@ class History:
 
     def __init__(self, pool: Pool) -> None:
         self._pool, self.record, self.changes = pool, Record(pool), MemoryChanges(pool)
-        self.merges, self.successions = Merges(pool), Successions(pool)
+        self.merges = Merges(pool)
         self.told: list[tuple[Moment, dict[str, Change]]] = []
 
     async def store(self, number: int, text: str, **fields: Any) -> None:
@@ -61,9 +61,9 @@ class History:
         await self.keep()
         await self.changes.update(TENANT, [Patch(id="m1", changes={"text": "It was red, and fast."})])
         await self.keep()
-        await self.successions.by_person(TENANT, "m3", "m1")
+        await successions.by_person(self._pool, TENANT, "m3", "m1")
         await self.keep()
-        await self.successions.by_person(TENANT, "m3", "m1", undo=True)
+        await successions.by_person(self._pool, TENANT, "m3", "m1", undo=True)
         await self.keep()
         await self.changes.delete(TENANT, ["m2"])
         await self.keep()

@@ -16,7 +16,8 @@ from orion_recall.bus.connect import connect
 from orion_recall.decisions.retention import OLD_DECISIONS, Deleted, count_older, purge_older
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError
-from orion_recall.memory.intake.background import OLD_REQUESTS, trim_dead_letters
+from orion_recall.memory.intake.consumers import trim_dead_letters
+from orion_recall.memory.intake.handlers import OLD_REQUESTS
 from orion_recall.postgres.periods import OldRows, Periods, Retention
 from orion_recall.postgres.pool import Pool, open_pool
 
@@ -58,7 +59,8 @@ async def gone(pool: Pool, expected: int, table: str = "recall_decisions") -> No
 async def running(
     pool: Pool, periods: Periods, old: OldRows, *, batch_rows: int = 1000
 ) -> AsyncGenerator[Retention]:
-    retention = Retention(pool, periods, old, every_s=0.05, batch_rows=batch_rows, pause_s=0.01)
+    retention = Retention(pool, periods, old)
+    retention.every_s, retention.batch_rows, retention.pause_s = 0.05, batch_rows, 0.01
     task = asyncio.create_task(retention.run())
     yield retention
     assert not task.done()

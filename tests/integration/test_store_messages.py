@@ -22,6 +22,7 @@ from orion_recall.contracts import MemoryV1
 from orion_recall.decisions.sink import _INSERT as INSERT  # pyright: ignore[reportPrivateUsage]
 from orion_recall.decisions.sink import are_persisted
 from orion_recall.memory.intake.consumers import IntakeConsumers
+from orion_recall.memory.intake.handlers import MessageHandlers
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
@@ -209,12 +210,15 @@ async def desks(redis: Redis, pool: Pool, settings: Settings) -> AsyncGenerator[
 
     serving = IntakeConsumers(
         settings,
-        pool,
-        TombstoneStream(redis, redis, settings.tombstone_stream, Tombstones()),
+        MessageHandlers(
+            settings,
+            pool,
+            TombstoneStream(redis, redis, settings.tombstone_stream, Tombstones()),
+            are_persisted=partial(are_persisted, redis, settings.decision_stream),
+            wake=lambda: None,
+        ),
         reader=intake,
         committer=partial(Committer, redis, settings),
-        are_persisted=partial(are_persisted, redis, settings.decision_stream),
-        wake=lambda: None,
     )
     for name in settings.intake_streams.values():
         await intake(name).create_group()

@@ -12,7 +12,7 @@ from qdrant_client import AsyncQdrantClient
 
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import QdrantServer, Timeouts
+from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -51,13 +51,15 @@ class IndexPlace:
     def _made(self, embedder: Embedder) -> Index:
         if self.kind == "edge":
             return EdgeIndex(self.folder / "index", embedder, self._sparse)
-        return QdrantIndex(self._server(), self._name, embedder, self._sparse)
+        return QdrantIndex(self._server(), self._name, embedder, self._sparse, has_record=False)
 
     def _server(self) -> QdrantServer:
         if self.kind == "local":
             quick_qdrant.install()
             self._client = self._client or AsyncQdrantClient(":memory:")
-            return QdrantServer(self._client, "memory", Timeouts(aside=10, read=20))
+            server = QdrantServer(self._client, "memory")
+            server.aside_s, server.read_s = 10, 20
+            return server
         if self.kind == "stand-in":
             return QdrantServer.at(self._stand_in.url)
         key = os.environ.get("ORION_TEST_QDRANT_API_KEY")

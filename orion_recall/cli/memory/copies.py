@@ -21,9 +21,8 @@ from orion_recall.engines.lock import held_by
 from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.interfaces import Projection
-from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import Record
-from orion_recall.memory.replicas.maintenance import CopyRequests, Progress, Task, do
+from orion_recall.memory.replicas.maintenance import Progress, Task, answered, do
 from orion_recall.memory.replicas.projector import Projector, WriterLock
 from orion_recall.memory.replicas.reembed import rebuild_graph, reembed, reembed_on_server
 from orion_recall.models.opening import open_embedder
@@ -51,8 +50,7 @@ class OwnCopies:
     """Maintenance of copies: `ask` one that the settings name, or any of `every`. The pool is the record's."""
 
     def __init__(self, settings: Settings, pool: Pool) -> None:
-        self._settings, self._requests, self._reader = settings, CopyRequests(pool), RecordReader(pool)
-        self.record = Record(pool)
+        self._settings, self._pool, self.record = settings, pool, Record(pool)
 
     def is_server(self, kind: str) -> bool:
         return (self._settings.qdrant_url if kind == "index" else self._settings.sparql_url) is not None
@@ -92,10 +90,10 @@ class OwnCopies:
             projector = Projector(self.record, part, copy=copy, lock=lock)
             async with projector.writing:
                 await projector.ready()
-            return await do(task, self._reader, projector, told)
+            return await do(task, projector, told)
 
     async def _answered(self, copy: str, kind: str, task: Task, told: Progress) -> Mapping[str, JsonValue]:
-        return await self._requests.answered(copy, kind, task, progress=told)
+        return await answered(self._pool, copy, kind, task, None, told)
 
     async def _name(self, kind: str) -> str:
         if not self.is_server(kind):
@@ -219,11 +217,9 @@ async def _rebuilt(settings: Settings, own: OwnCopies, kind: str, told: Progress
     if kind == "index":
         async with open_embedder(settings) as embedder:
             sparse = SparseEncoder(settings.keyword_weights)
-            state, position = await reembed(
-                own.record, folder, embedder, sparse, min_free_bytes=least, advanced=told
-            )
+            state, position = await reembed(own.record, folder, embedder, sparse, min_free=least, advanced=told)
     else:
-        state, position = await rebuild_graph(own.record, folder, min_free_bytes=least, advanced=told)
+        state, position = await rebuild_graph(own.record, folder, min_free=least, advanced=told)
     one: Done = {"kind": kind, "state": state, "position": position}
     if state != "waiting":
         return one

@@ -29,11 +29,10 @@ from orion_recall.cli.serving.status import running_extractors
 from orion_recall.contracts import MemoryWhereV1, read_message
 from orion_recall.errors import BusUnavailable, OrionError, SettingsError
 from orion_recall.memory.names.merges import Merged, Merges, Proposal, WantedMerge, propose
+from orion_recall.memory.record import extraction_queue, successions
 from orion_recall.memory.record.aliases import NameKind
-from orion_recall.memory.record.extraction_queue import ExtractionQueue
-from orion_recall.memory.record.reader import ListedMemory, MemoryDetails, RecordReader
-from orion_recall.memory.record.record import HistoryStep, history
-from orion_recall.memory.record.successions import HeldSuccession, Successions
+from orion_recall.memory.record.record import HistoryStep, ListedMemory, MemoryDetails, Record, history
+from orion_recall.memory.record.successions import HeldSuccession
 from orion_recall.models.opening import open_embedder
 from orion_recall.postgres.pool import Pool
 from orion_recall.settings import Settings
@@ -79,7 +78,7 @@ def list_memories(
     query = words[0] if words and len(words) == 1 else " ".join(quoted)
 
     async def read(pool: Pool, whose: str) -> list[ListedMemory]:
-        browser = RecordReader(pool)
+        browser = Record(pool)
         return await (
             browser.search(whose, query, where, limit + 1) if words else browser.newest(whose, where, limit + 1)
         )
@@ -108,7 +107,7 @@ def show_memory(memory_id: MemoryId, tenant: Tenant = None, data: DataFolder = N
     """
 
     async def read(pool: Pool, whose: str) -> MemoryDetails:
-        if (details := await RecordReader(pool).details(whose, memory_id)) is None:
+        if (details := await Record(pool).details(whose, memory_id)) is None:
             raise _no_such_memory(whose, memory_id)
         return details
 
@@ -128,12 +127,10 @@ def show_history(memory_id: MemoryId, tenant: Tenant = None, data: DataFolder = 
         steps = await history(pool, whose, memory_id)
         if not steps:
             raise _no_such_memory(whose, memory_id)
-        return steps, await Successions(pool).of_memory(whose, memory_id)
+        return steps, await successions.of_memory(pool, whose, memory_id)
 
-    steps, successions = with_pool(find(data), tenant, read)
-    links = [
-        asdict(one) | {"at": moment_of(one.at), "changed_at": moment_of(one.changed_at)} for one in successions
-    ]
+    steps, stated = with_pool(find(data), tenant, read)
+    links = [asdict(one) | {"at": moment_of(one.at), "changed_at": moment_of(one.changed_at)} for one in stated]
     rows = [(moment_of(one.at), one.version, one.op, one.actor, _changed(one)) for one in steps]
     columns = ("at (UTC)", "version", "step", "by", "what it changed")
     told = [asdict(step) | {"at": moment_of(step.at)} for step in steps]
@@ -159,7 +156,7 @@ def set_succession(
     """
     done = with_pool(
         find(data), tenant,
-        lambda pool, whose: Successions(pool).by_person(whose, newer, older, undo=undo, actor=actor),
+        lambda pool, whose: successions.by_person(pool, whose, newer, older, undo=undo, actor=actor),
     )  # fmt: skip
     if done.state == "missing":
         raise NotFound(
@@ -349,11 +346,11 @@ def extract_memories(
         asyncio.run(_check_that_somebody_does_it(settings, chosen))
 
     async def queue_again(pool: Pool, whose: str) -> tuple[list[str], dict[str, int]]:
-        queue = ExtractionQueue(pool)
         queued: list[str] = []
         if asked:
-            queued = await queue.queue_again(whose, ids or None, extractor=chosen, only_noted=fallen_back)
-        return queued, await queue.due()
+            given = whose, ids or None
+            queued = await extraction_queue.queue_again(pool, *given, extractor=chosen, only_noted=fallen_back)
+        return queued, await extraction_queue.due(pool)
 
     whose = tenant or settings.default_tenant
     queued, waiting = with_pool(settings, whose, queue_again)

@@ -21,7 +21,6 @@ from orion_recall.cli.options import with_fields, with_times
 from orion_recall.cli.output import Remark, bars, counted, duration, note, progress, show
 from orion_recall.contracts import MemoryWhereV1
 from orion_recall.errors import ImportFileError, RecordError
-from orion_recall.memory.record.reader import RecordReader
 from orion_recall.memory.record.record import CopyPosition, Record
 from orion_recall.memory.transfer.backup import Manifest, back_up, restore
 from orion_recall.memory.transfer.importer import ImportSummary, Waited, import_file, read_mapping, wait_for_copies
@@ -177,7 +176,7 @@ def export_memories(
 
     async def export() -> int:
         async with record_of(settings) as (_, pool):
-            reader, done = RecordReader(pool), 0
+            reader, done = Record(pool), 0
             total = await reader.count(tenant, where)
             with progress("exporting") as told, _output(file) as write:
                 async for lines in reader.exported(tenant, where):

@@ -102,7 +102,6 @@ class RdfGraph:
             self.writes += 1
             if self._lock is not None:
                 self._lock.release()
-                self._lock = None
 
     def staged_rebuild(self) -> RdfGraph | None:
         """The graph that stands complete beside this one, not opened."""

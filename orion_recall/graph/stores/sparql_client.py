@@ -28,7 +28,7 @@ log = logging.getLogger("orion_recall.sources")
 
 _RESULTS = "application/sparql-results+json"
 _JSON = frozenset({_RESULTS, "application/json"})
-_CONNECT_S, _POOL_S = 2.0, 0.5
+_CONNECT_S, _POOL_S, _UPDATE_S = 2.0, 0.5, 60.0
 # Longer answers are parsed in a thread.
 _PARSED_INLINE_BYTES = 64 * 1024
 _TERMS = frozenset({"uri", "literal", "typed-literal", "bnode"})
@@ -90,19 +90,12 @@ class SparqlClient:
     The server may go on working on it until its own limit (`oxigraph serve --timeout-s`).
     """
 
-    def __init__(
-        self,
-        server: SparqlServer,
-        *,
-        query_timeout_s: float = 10.0,
-        update_timeout_s: float = 60.0,
-        max_bytes: int = 16 * 1024 * 1024,
-        connections: int = 16,
-    ) -> None:
+    max_bytes = 16 * 1024 * 1024
+
+    def __init__(self, server: SparqlServer, *, query_timeout_s: float = 10.0, connections: int = 16) -> None:
         self.address = _shown(server.url)
-        self._server = server
-        self._query_timeout_s, self._update_timeout_s = query_timeout_s, update_timeout_s
-        self._max_bytes, self._connections = max_bytes, connections
+        self._server, self._query_timeout_s = server, query_timeout_s
+        self._connections = connections
         # Requests wait here and not in httpx, where a request cancelled while waiting keeps its connection for
         # ever (https://github.com/encode/httpcore/issues/1093).
         self._slots = Slots(connections)
@@ -130,7 +123,7 @@ class SparqlClient:
         return SparqlTable.of(*await self._answered(url, query, self._query_timeout_s), limit)
 
     async def update(self, text: str) -> None:
-        await self._post(self._server.updates_at, text, "update", self._update_timeout_s)
+        await self._post(self._server.updates_at, text, "update", _UPDATE_S)
 
     def _connected(self) -> httpx.AsyncClient:
         # No compression: what is unpacked cannot be bounded before it is.
@@ -186,9 +179,9 @@ class SparqlClient:
             received = bytearray()
             async for part in response.aiter_raw():
                 received += part
-                if len(received) > self._max_bytes:
+                if len(received) > self.max_bytes:
                     raise SourceError(
-                        f"the SPARQL server at {_shown(url)} answers with more than {self._max_bytes:,} bytes"
+                        f"the SPARQL server at {_shown(url)} answers with more than {self.max_bytes:,} bytes"
                     )
             return bytes(received)
 

@@ -33,11 +33,12 @@ from orion_recall.index.embedded.points import edge_filter, edge_requests
 from orion_recall.index.embedded.shard import LiveShard, ReplacedShard
 from orion_recall.index.engine_threads import EngineThreads, to_the_end, translated
 from orion_recall.index.metadata import IndexMetadata
-from orion_recall.index.points import AS_HELD, DENSE_VECTORS, HeldName, HeldPoint, IndexPoint
+from orion_recall.index.points import AS_HELD, DENSE_VECTORS, HeldPoint, IndexPoint
 from orion_recall.index.reads import IndexReads, held_names, held_points, removal, write
-from orion_recall.index.requests import Filter, Patience, Record, Scored, Search, scope_filter
+from orion_recall.index.requests import Fields, Filter, Page, Patience, Record, Scored, Search, scope_filter
 from orion_recall.index.texts import OF, in_parts, points_of
 from orion_recall.index.write_batch import (
+    Held,
     VectorPrefetch,
     WriteBatch,
     build_write_batch,
@@ -90,38 +91,25 @@ class EdgeEngine:
         return await self._answered(found)
 
     async def retrieve(
-        self,
-        keys: Sequence[int],
-        payload: bool | Sequence[str],
-        vectors: Sequence[str] = (),
-        patience: Patience = "full",
+        self, keys: Sequence[int], payload: Fields, vectors: Sequence[str] = (), patience: Patience = "full"
     ) -> Sequence[Record]:
         shard = self._live.checked()
         with_payload = payload if isinstance(payload, bool) else list(payload)
         return await self.threads.run(lambda: shard.retrieve(list(keys), with_payload, list(vectors) or False))
 
-    async def scroll(
-        self,
-        where: Filter,
-        limit: int,
-        payload: Sequence[str] = (),
-        *,
-        offset: Any = None,
-        newest_first: bool | None = None,
-        patience: Patience = "full",
-    ) -> tuple[Sequence[Record], Any]:
+    async def scroll(self, page: Page, patience: Patience = "full") -> tuple[Sequence[Record], Any]:
         shard, order = self._live.checked(), None
-        if newest_first is not None:
-            order = qe.OrderBy("ts", qe.Direction.Desc if newest_first else qe.Direction.Asc)
+        if page.newest_first is not None:
+            order = qe.OrderBy("ts", qe.Direction.Desc if page.newest_first else qe.Direction.Asc)
 
         def found(fields: frozenset[str]) -> tuple[Sequence[Record], Any]:
             if order is not None and "ts" not in fields:
                 return (), None
             request = qe.ScrollRequest(
-                filter=edge_filter(where, fields),
-                limit=limit,
-                offset=offset,
-                with_payload=list(payload) or False,
+                filter=edge_filter(page.where, fields),
+                limit=page.limit,
+                offset=page.offset,
+                with_payload=list(page.payload) or False,
                 with_vector=False,
                 order_by=order,
             )
@@ -235,10 +223,7 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 class EdgeIndex(IndexReads):
     """One shard with the lock of its folder. Searches run in the caller's thread, also during writes."""
 
-    kind = "index"
     shared = False
-    damage: str | None = None
-    stalled: str | None = None
     copy: str | None = None
 
     def __init__(
@@ -291,7 +276,6 @@ class EdgeIndex(IndexReads):
             self._live.release()
             if self._lock is not None:
                 self._lock.release()
-                self._lock = None
 
     @property
     def position(self) -> int:
@@ -362,7 +346,7 @@ class EdgeIndex(IndexReads):
 
     async def prepare(self, changes: Sequence[Change]) -> None:
         changes = (await in_parts(changes))[0]
-        await embedded(changes, *await self._held_before(changes), self._prefetch)
+        await embedded(changes, await self._held_before(changes), self._prefetch)
 
     async def apply(self, changes: Sequence[Change]) -> None:
         if not changes:
@@ -376,8 +360,8 @@ class EdgeIndex(IndexReads):
     async def _apply(self, changes: Sequence[Change]) -> set[tuple[str, str]]:
         """Tenant and speaker of what was changed or deleted."""
         await self._check_room()  # before texts are embedded in vain
-        held, names = await self._held_before(changes)
-        batch = await build_write_batch(changes, held, self._prefetch, self.sparse, names)
+        held = await self._held_before(changes)
+        batch = await build_write_batch(changes, held, self._prefetch, self.sparse)
         if self._live.metadata is None:  # an embedding server may not have told its model before its first answer
             mine = IndexMetadata.of(self.embedder, self.sparse)
             await self._writer.run(lambda: self._live.make(mine))
@@ -385,7 +369,7 @@ class EdgeIndex(IndexReads):
         await self._write(batch, changes[-1].position)
         self._optimiser.note(len(batch.points) + len(batch.gone))
         versions = {point.key: point.payload.get("version") for point in batch.points}
-        return _speakers_of(one for key, one in held.items() if one.version != versions.get(key))
+        return _speakers_of(one for key, one in held.points.items() if one.version != versions.get(key))
 
     async def remove(self, keys: Sequence[int]) -> None:
         with self._views.written(keys), self._speakers.written():
@@ -397,19 +381,17 @@ class EdgeIndex(IndexReads):
         self._unsaved_points = 0
         await self._writer.run(self._live.save)
 
-    async def _held_before(
-        self, changes: Sequence[Change]
-    ) -> tuple[Mapping[int, HeldPoint], Mapping[int, HeldName]]:
+    async def _held_before(self, changes: Sequence[Change]) -> Held:
         """What the shard holds of the changes' memories and of the entities they name."""
         mine, metadata = metadata_if_known(self.embedder, self.sparse), self._live.metadata
         # In a new index when the embedder gives them, else as before.
         self._prefetch.with_tokens = mine is not None and (metadata or mine).without_tokens(mine) is None
         if metadata is None:
-            return {}, {}
+            return Held({})
         held = await held_points(self._written, keys_of(changes), with_tokens=False)
         if metadata.tokens and (column := self._live.tokens) is not None:
             held = {key: one._replace(tokens=AS_HELD) if key in column else one for key, one in held.items()}
-        return held, await held_names(self._written, name_keys_of(changes))
+        return Held(held, await held_names(self._written, name_keys_of(changes)))
 
     async def _write(self, batch: WriteBatch, position: int) -> None:
         await write(self._written, batch, has_passages=self._live.has_values(OF))

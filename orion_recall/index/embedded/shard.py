@@ -31,14 +31,15 @@ from orion_recall.index.embedded.folders import (
     write_metadata,
 )
 from orion_recall.index.embedded.optimised_copy import copy_shard, points_of, taken_bytes
-from orion_recall.index.embedded.payload_fields import (
+from orion_recall.index.embedded.points import (
     ALWAYS_INDEXED,
+    TermRarity,
     add_field_index,
+    edge_point,
     fields_to_index,
     indexed_fields,
     whole_fields,
 )
-from orion_recall.index.embedded.points import TermRarity, edge_point
 from orion_recall.index.embedded.token_column import TokenColumn
 from orion_recall.index.engine_threads import translated
 from orion_recall.index.metadata import IndexMetadata, refuse_another
@@ -67,7 +68,7 @@ _NUMBERS_PASSED = 20_000
 class ReplacedShard(NamedTuple):
     """A shard that another has replaced: close it, and release the lock of its folder."""
 
-    shard: qe.EdgeShard
+    shard: qe.EdgeShard | None
     tokens: TokenColumn | None
     lock: FolderLock | None
 
@@ -315,16 +316,13 @@ class LiveShard:
 
     def close(self) -> None:
         shard, tokens, self.shard, self.tokens = self.shard, self.tokens, None, None
-        for one in (tokens, shard):
-            if one is not None:
-                one.close()
+        ReplacedShard(shard, tokens, None).close()
 
     def release(self) -> None:
         """Releases the lock of the folder of a build that is live."""
         self._is_loaded = False
         if self._place_lock is not None:
             self._place_lock.release()
-            self._place_lock = None
 
     def _open(self) -> tuple[qe.EdgeShard, IndexMetadata]:
         if self.shard is None or self.metadata is None:

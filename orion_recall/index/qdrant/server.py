@@ -8,7 +8,6 @@ import logging
 import ssl
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,16 +25,8 @@ T = TypeVar("T")
 _CONNECTIONS = 32
 _PAUSE_AFTER_FAILURE_S = 2.0
 _GIVEN_UP_S = 0.5
+WRITE_S = 30.0
 _LONGEST_WORDS = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
-    """Time limits of server calls in seconds: for optional reads of a recall, for reads, and for writes."""
-
-    aside: float = 0.3
-    read: float = 5.0
-    write: float = 30.0
 
 
 class CollectionLost(TransientSourceError):
@@ -45,22 +36,23 @@ class CollectionLost(TransientSourceError):
 class QdrantServer:
     """One server or cluster by its client. `address` names it in errors."""
 
-    def __init__(self, client: AsyncQdrantClient, address: str, timeouts: Timeouts | None = None) -> None:
+    # Time limits of calls, in seconds: for optional reads of a recall, and for reads.
+    aside_s, read_s = 0.3, 5.0
+
+    def __init__(self, client: AsyncQdrantClient, address: str) -> None:
         # Not at the top: the client costs a process 44 MiB and a second, and few processes ask a server.
         from qdrant_client.common.client_exceptions import QdrantException
         from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
         self._unread, self._refused, self._busy = ResponseHandlingException, UnexpectedResponse, QdrantException
         self.client, self.address = client, address
-        self.timeouts = timeouts or Timeouts()
         self._retry_at = 0.0
 
     @classmethod
-    def at(cls, url: str, *, api_key: str | None = None, timeouts: Timeouts | None = None) -> QdrantServer:
+    def at(cls, url: str, *, api_key: str | None = None) -> QdrantServer:
         """The server at an address (http or https; the port is 6333 unless the address has one). Sends nothing."""
         from qdrant_client import AsyncQdrantClient
 
-        timeouts = timeouts or Timeouts()
         address = url.rstrip("/")
         is_loopback = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
         if api_key is not None and address.startswith("http://") and not is_loopback:
@@ -71,14 +63,14 @@ class QdrantServer:
             url=address,
             # As a header of ours: the client warns of any key without TLS, loopback included.
             headers={"api-key": api_key} if api_key is not None else None,
-            timeout=int(timeouts.write) + 1,
+            timeout=int(WRITE_S) + 1,
             check_compatibility=False,  # it asks in a thread of its own, and warns by `warnings`
             # Its own default for this machine is a new connection for every call.
             limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
             # Loading the trusted authorities takes 50 ms and is only needed for https.
             verify=address.startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
-        return cls(client, address, timeouts)
+        return cls(client, address)
 
     async def close(self) -> None:
         await self.client.close()
@@ -99,7 +91,7 @@ class QdrantServer:
         """
         began = time.monotonic()
         try:
-            answer = await self._told(call, self.timeouts.read if timeout_s is None else timeout_s)
+            answer = await self._told(call, self.read_s if timeout_s is None else timeout_s)
         except (CollectionLost, AnotherRecordsCopy, QueryNotTaken):  # the server is well
             raise
         except SourceError:

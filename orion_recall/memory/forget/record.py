@@ -311,7 +311,7 @@ class ForgetRecord:
                 await connection.execute(record_sql.LOCK_OUTBOX)
                 ids = await self._ids_of(_STILL, some)
                 merged = await connection.fetch(_MERGED_NAMES, target.tenant, ids)
-                _, positions = await delete(connection, target.tenant, ids, erase=True)
+                _, positions = await delete(connection, target.tenant, ids, actor=None, why=None, erase=True)
                 for statement in (_BLANK, _BLANK_HISTORY):
                     await connection.execute(statement, target.tenant, ids)
                 await connection.execute(_REMEMBER, self.forget, ids)

@@ -1,14 +1,18 @@
-"""Consumers of the intake streams: one loop for each, which has messages handled and commits their receipts."""
+"""Consumers of the intake streams: one loop for each, which has messages handled and commits their receipts.
+
+Their dead letters are trimmed by age.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from opentelemetry.trace import Tracer
 from pydantic import BaseModel
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from orion_recall.bus.commit import Commit, CommitPort, Committed, ReplyAddress
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
@@ -18,8 +22,7 @@ from orion_recall.bus.signing.callers import Callers
 from orion_recall.contracts import ErrorInfo, MemoryReceiptV1
 from orion_recall.errors import FailedMessage, InvalidMessage, LateSignature, MessageError, RecordError
 from orion_recall.memory.intake.handlers import Handler, MessageHandlers
-from orion_recall.memory.replicas.tombstones import TombstoneStream
-from orion_recall.postgres.pool import Pool, is_connection_lost, sqlstate
+from orion_recall.postgres.pool import is_connection_lost, sqlstate
 from orion_recall.settings import Settings
 from orion_recall.tasks import Backoff, Sleep, cancel, errors_logged, sleep
 from orion_recall.telemetry import (
@@ -30,7 +33,7 @@ from orion_recall.telemetry import (
     span_of,
 )
 
-log = logging.getLogger("orion_recall.memory")
+bus_log, log = logging.getLogger("orion_recall.bus"), logging.getLogger("orion_recall.memory")
 
 _AT_ONCE = 4
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 2.0
@@ -64,21 +67,14 @@ class MessageWorker:
 
     def __init__(
         self,
-        settings: Settings,
-        committer: CommitPort,
+        deliveries: Deliveries,
         handler: Handler,
         *,
         reset_delivery_count: Callable[[str], Awaitable[None]],
-        server_time: Callable[[], float] = time.time,
-        tracer: Tracer | None = None,
-        callers: Callers | None = None,
         sleep: Sleep = sleep,
     ) -> None:
-        self._handler, self._reset_delivery_count, self._sleep = handler, reset_delivery_count, sleep
-        kind, self._name = handler.kind, span_of(handler.kind)
-        self._deliveries = Deliveries(
-            settings, committer, kind=kind, server_time=server_time, tracer=tracer, span=self._name, callers=callers
-        )
+        self._deliveries, self._handler, self._name = deliveries, handler, span_of(handler.kind)
+        self._reset_delivery_count, self._sleep = reset_delivery_count, sleep
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -167,36 +163,33 @@ class MessageWorker:
 
 
 class IntakeConsumers:
-    """All intake consumers: `run()` until `stop()`. Without a pool every message is refused: there is no record."""
+    """All intake consumers: `run()` until `stop()`."""
 
     def __init__(
         self,
         settings: Settings,
-        pool: Pool | None,
-        tombstones: TombstoneStream,
+        handlers: MessageHandlers,
         *,
         reader: Callable[[str], GroupReader],
         committer: Callable[[str], CommitPort],
         callers: Callable[[str], Callers | None] = lambda kind: None,
-        are_persisted: Callable[[int], Awaitable[bool]],
-        wake: Callable[[], None],
         tracer: Tracer | None = None,
     ) -> None:
-        handlers = MessageHandlers(settings, pool, tombstones, are_persisted=are_persisted, wake=wake)
         limits = ConsumerLimits.of(settings, concurrency=_AT_ONCE)
         self._parts: dict[str, tuple[GroupReader, MessageWorker, ConsumerLoop]] = {}
         for name, handler in handlers.by_stream.items():
             stream = settings.intake_streams[name]
-            intake = reader(stream)
-            worker = MessageWorker(
+            intake, kind = reader(stream), handler.kind
+            deliveries = Deliveries(
                 settings,
                 committer(stream),
-                handler,
-                reset_delivery_count=intake.reset_delivery_count,
+                kind=kind,
                 server_time=intake.clock.earliest,
                 tracer=tracer,
-                callers=callers(handler.kind),
+                span=span_of(kind),
+                callers=callers(kind),
             )
+            worker = MessageWorker(deliveries, handler, reset_delivery_count=intake.reset_delivery_count)
             self._parts[name] = intake, worker, ConsumerLoop(intake, worker.serve, limits)
 
     @property
@@ -225,3 +218,22 @@ class IntakeConsumers:
             await asyncio.gather(*tasks)
         finally:
             await cancel(*tasks)
+
+
+_TRIM_EVERY_S = 600.0
+
+
+async def keep_dead_letters(redis: Redis, streams: Sequence[str], days: int, now: Callable[[], float]) -> None:
+    """Trims the streams of dead letters until cancelled. Every worker may do it."""
+    while True:
+        try:
+            if gone := await trim_dead_letters(redis, streams, now() - days * 86_400):
+                bus_log.info("%d dead letters older than %d days are deleted", gone, days)
+        except (RedisError, OSError) as error:
+            bus_log.warning("old dead letters stay for now: %s", error)
+        await asyncio.sleep(_TRIM_EVERY_S)
+
+
+async def trim_dead_letters(redis: Redis, streams: Sequence[str], before_s: float) -> int:
+    oldest = str(max(int(before_s * 1000), 0))
+    return sum([int(await redis.xtrim(one, minid=oldest, approximate=False)) for one in streams])

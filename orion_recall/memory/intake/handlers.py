@@ -46,9 +46,9 @@ from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, Re
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.compose import Patch, compose
-from orion_recall.memory.record.reader import matching
-from orion_recall.memory.record.record import Record, delete, update
+from orion_recall.memory.record.record import Record, delete, matching, update
 from orion_recall.memory.replicas.tombstones import TombstoneStream, registered_positions
+from orion_recall.postgres.periods import OF_TENANT, OldRows
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.settings import Settings
 from orion_recall.tasks import report
@@ -75,6 +75,16 @@ _ANSWERED: LiteralString = (
 _ANSWER: LiteralString = """
 INSERT INTO memory_requests (tenant, idempotency_key, request_hash, receipt) VALUES ($1, $2, $3, $4::jsonb)
 """
+KEPT_DAYS = 7
+_DELETE: LiteralString = f"""
+WITH gone AS (
+    DELETE FROM memory_requests WHERE (tenant, idempotency_key) IN (
+        SELECT tenant, idempotency_key FROM memory_requests WHERE at < $1 AND {OF_TENANT} ORDER BY at LIMIT $2
+    ) RETURNING 1
+)
+SELECT count(*) AS count FROM gone
+"""  # noqa: S608 (of constants)
+OLD_REQUESTS = OldRows(what="request receipts", lock="requests", delete=_DELETE, log=log)
 _KEEP: LiteralString = """
 INSERT INTO recall_feedback (tenant, decision_id, corr_id, used, wrong, note, actor, entry_id)
 VALUES ($1, $2, $3, $4::text[], $5::text[], $6, $7, $8) ON CONFLICT (entry_id) DO NOTHING

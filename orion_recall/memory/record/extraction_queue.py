@@ -1,7 +1,8 @@
 """Background extraction: the queue of memories that are due, and the part of a worker that serves it.
 
 A worker claims a memory for a while; if it is gone by then, another claims it. The result is written together with
-the outbox entry and the end of the queue row, and only to the version of the memory that was read.
+the outbox entry and the end of the queue row, and only to the version of the memory that was read. What
+reads and writes the queue raises RecordError while Postgres is away.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from orion_recall.errors import RecordError
 from orion_recall.memory.extraction.light import Extraction, Extractor, Passage, light
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.compose import known_names, unique_names
-from orion_recall.memory.record.successions import write_judged
+from orion_recall.memory.record.successions import write_stated
 from orion_recall.postgres.pool import Connection, Pool, borrow, fetched
 from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 from orion_recall.text.normal import storable
@@ -109,58 +110,56 @@ async def queue_following(connection: Connection, tenant: str, ids: Sequence[str
         await connection.execute(_QUEUE_FOLLOWING, tenant, list(ids))
 
 
-class ExtractionQueue:
-    """The memories that are due. Every method raises RecordError while Postgres is away."""
+async def queue_again(
+    pool: Pool, tenant: str, ids: Sequence[str] | None, *, extractor: str, only_noted: bool = False
+) -> list[str]:
+    """Queues live memories again, all (None) or some; the ids of those queued."""
+    given = storable(tenant), ids and [storable(name) for name in ids], only_noted, extractor
+    rows = await fetched(pool, "making memories due", _QUEUE_AGAIN, *given)
+    return [row["memory_id"] for row in rows]
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
 
-    async def queue_again(
-        self, tenant: str, ids: Sequence[str] | None, *, extractor: str, only_noted: bool = False
-    ) -> list[str]:
-        """Queues live memories again, all (None) or some; the ids of those queued."""
-        given = storable(tenant), ids and [storable(name) for name in ids], only_noted, extractor
-        rows = await fetched(self._pool, "making memories due", _QUEUE_AGAIN, *given)
-        return [row["memory_id"] for row in rows]
+async def take(pool: Pool, extractor: str, limit: int, *, for_s: float) -> list[Taken]:
+    """Claims memories that are due, at most `limit`, for `for_s` seconds."""
+    rows = await fetched(pool, "claiming memories", _TAKE, extractor, limit, for_s)
+    turns = [(record_sql.to_memory(row), record_sql.to_neighbour(row, "previous")) for row in rows]
+    return [Taken(*turn, row["attempts"], row["ticket"]) for turn, row in zip(turns, rows, strict=True)]
 
-    async def take(self, extractor: str, limit: int, *, for_s: float) -> list[Taken]:
-        """Claims memories that are due, at most `limit`, for `for_s` seconds."""
-        rows = await fetched(self._pool, "claiming memories", _TAKE, extractor, limit, for_s)
-        turns = [(record_sql.to_memory(row), record_sql.to_neighbour(row, "previous")) for row in rows]
-        return [Taken(*turn, row["attempts"], row["ticket"]) for turn, row in zip(turns, rows, strict=True)]
 
-    async def finish(self, taken: Taken, found: Extraction) -> End:
-        """Writes the extraction, in one transaction with the outbox entry and the end of the queue row."""
-        memory = taken.memory
-        key = (memory.tenant, memory.id)
-        said = list(found.entities), *([asdict(one) for one in part] for part in (found.statements, found.times))
-        async with borrow(self._pool, "writing an extraction") as connection, connection.transaction():
-            await connection.execute(record_sql.LOCK_OUTBOX)
-            held = await connection.fetchrow(_LOCK_MEMORY, *key)
-            is_live = held is not None and held["live"]
-            if held is None or not is_live or held["version"] != memory.version:
-                await connection.execute(_AGAIN if is_live else _END, *key, taken.ticket)
-                return "outdated"
-            await connection.execute(_WRITE, *key, *said, found.by, found.note)
-            # Index and graph are told only of what they show: to embed a text again is dear.
-            is_new = (held["entities"], held["statements"], held["times"]) != said
-            if is_new:
-                await connection.execute(record_sql.ENQUEUE, memory.tenant, [memory.id])
-            told = replace(memory, entities=found.entities, statements=found.statements, extracted_by=found.by)
-            await write_judged(connection, told)
-            await connection.execute(_END, *key, taken.ticket)
-            return "extracted" if is_new else "unchanged"
+async def finish(pool: Pool, taken: Taken, found: Extraction) -> End:
+    """Writes the extraction, in one transaction with the outbox entry and the end of the queue row."""
+    memory = taken.memory
+    key = (memory.tenant, memory.id)
+    said = list(found.entities), *([asdict(one) for one in part] for part in (found.statements, found.times))
+    async with borrow(pool, "writing an extraction") as connection, connection.transaction():
+        await connection.execute(record_sql.LOCK_OUTBOX)
+        held = await connection.fetchrow(_LOCK_MEMORY, *key)
+        is_live = held is not None and held["live"]
+        if held is None or not is_live or held["version"] != memory.version:
+            await connection.execute(_AGAIN if is_live else _END, *key, taken.ticket)
+            return "outdated"
+        await connection.execute(_WRITE, *key, *said, found.by, found.note)
+        # Index and graph are told only of what they show: to embed a text again is dear.
+        is_new = (held["entities"], held["statements"], held["times"]) != said
+        if is_new:
+            await connection.execute(record_sql.ENQUEUE, memory.tenant, [memory.id])
+        told = replace(memory, entities=found.entities, statements=found.statements, extracted_by=found.by)
+        await write_stated(connection, told)
+        await connection.execute(_END, *key, taken.ticket)
+        return "extracted" if is_new else "unchanged"
 
-    async def put_back(self, taken: Sequence[Taken]) -> None:
-        """Releases claims, so that other workers can claim the memories at once."""
-        async with borrow(self._pool, "putting memories back") as connection:
-            for one in taken:
-                await connection.execute(_AGAIN, one.memory.tenant, one.memory.id, one.ticket)
 
-    async def due(self) -> dict[str, int]:
-        """How many memories wait, by the extractor they wait for."""
-        rows = await fetched(self._pool, "counting what is due", _DUE)
-        return {row["extractor"]: row["count"] for row in rows}
+async def put_back(pool: Pool, taken: Sequence[Taken]) -> None:
+    """Releases claims, so that other workers can claim the memories at once."""
+    async with borrow(pool, "putting memories back") as connection:
+        for one in taken:
+            await connection.execute(_AGAIN, one.memory.tenant, one.memory.id, one.ticket)
+
+
+async def due(pool: Pool) -> dict[str, int]:
+    """How many memories wait, by the extractor they wait for."""
+    rows = await fetched(pool, "counting what is due", _DUE)
+    return {row["extractor"]: row["count"] for row in rows}
 
 
 # A text that crashes workers is not claimed for ever.
@@ -182,10 +181,10 @@ class ExtractionCounts:
 class BackgroundExtraction:
     """Claims and extracts the memories that are due for one extractor: `run()` until cancelled, in any worker."""
 
-    def __init__(self, queue: ExtractionQueue, extractor: Extractor, *, look_every_s: float = _POLL_S) -> None:
+    def __init__(self, pool: Pool, extractor: Extractor, *, look_every_s: float = _POLL_S) -> None:
         self.counts = ExtractionCounts()
         self.error: str | None = None
-        self._queue, self._extractor, self._look_every_s = queue, extractor, look_every_s
+        self._pool, self._extractor, self._look_every_s = pool, extractor, look_every_s
         self._wake = asyncio.Event()
 
     @property
@@ -201,7 +200,7 @@ class BackgroundExtraction:
         while True:
             self._wake.clear()
             try:
-                taken = await self._queue.take(self.name, one.at_once * one.batch, for_s=one.longest_s + _MARGIN_S)
+                taken = await take(self._pool, self.name, one.at_once * one.batch, for_s=one.longest_s + _MARGIN_S)
                 self.error = None
                 backoff.reset()
             except RecordError as error:
@@ -220,7 +219,7 @@ class BackgroundExtraction:
                 # Others may take them at once; those that are done are not due any more.
                 with contextlib.suppress(RecordError, TimeoutError):
                     async with asyncio.timeout(_RELEASE_TIMEOUT_S):
-                        await self._queue.put_back(taken)
+                        await put_back(self._pool, taken)
                 raise
             # The rows come back by themselves, later: what brought this down may bring the next one down too.
             for error in (one for one in ended if one is not None):
@@ -236,7 +235,7 @@ class BackgroundExtraction:
         for place, one in enumerate(taken):
             result = by_place[place] if place in by_place else light(passages[place], gave_up)
             whole = replace(result, entities=unique_names([*result.entities, *one.memory.given_entities]))
-            if await self._queue.finish(one, whole) == "outdated":
+            if await finish(self._pool, one, whole) == "outdated":
                 self.counts.failed += int(one.memory.is_live)
             elif result.note is None:
                 self.counts.extracted += 1
@@ -250,6 +249,6 @@ def passage_of(memory: Memory, previous: Neighbour | None) -> Passage:
         text=memory.text,
         speaker=memory.speaker,
         known=tuple(known_names(memory.given_entities, memory.title)),
-        at=memory.mentioned_at if memory.occurred_at is None else memory.occurred_at,
+        at=memory.ts,
         previous=previous,
     )

@@ -2,13 +2,13 @@
 
 Three may say so: a message (`supersedes`), a person (`orion-recall memory succeeds`), and the extractor `llm` where
 one is configured. Nothing is guessed from words, numbers or dates: two door codes or two tickets are two things.
-A model that judges pairs takes its place beside `stated_by_extractor`. The copies are told of both ends.
+The copies are told of both ends. What reads and writes them raises RecordError while Postgres is away.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, LiteralString, NamedTuple
 
@@ -119,16 +119,6 @@ DELETE FROM memory_succession_history WHERE tenant = $1 AND (newer = ANY($2::tex
 """
 
 
-class Verdict(NamedTuple):
-    """That the newer memory succeeds the older one: the probability, the reason's code, the ids that state it."""
-
-    probability: float
-    reason: SuccessionReason
-    evidence: tuple[str, ...] = ()
-
-
-SuccessionJudge = Callable[[Memory, Memory], Verdict | None]
-"""Judges an older and a newer memory of one owner; None: neither takes the other's place."""
 ONE_VALUED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("lives in", "lives at", "moved to"), "home"),
     **dict.fromkeys(("works at", "works for"), "employer"),
@@ -140,17 +130,17 @@ STATING: Final = "llm"
 """The extractor whose statements count: those of rules are too often of something else."""
 
 
-def stated_by_extractor(older: Memory, newer: Memory, /) -> Verdict | None:
-    """A verdict where both state one object of a one-valued relation of the same subject, and not the same one."""
+def is_stated_by_extractor(older: Memory, newer: Memory) -> bool:
+    """Whether both state one object of a one-valued relation of the same subject, and not the same one."""
     if older.extracted_by != STATING or newer.extracted_by != STATING:
-        return None
+        return False
     before, after = values_of(older.statements), values_of(newer.statements)
     for about in before.keys() & after.keys():
         (was, *others), (now, *further) = before[about], after[about]
         # "Lisbon" and "Lisbon, Portugal" are one place.
         if not others and not further and was not in now and now not in was:
-            return Verdict(1.0, "by_extractor", (older.id, newer.id))
-    return None
+            return True
+    return False
 
 
 def values_of(statements: Sequence[Statement]) -> dict[tuple[str, str], list[str]]:
@@ -185,65 +175,58 @@ class HeldSuccession:
     older_text: str | None
 
 
-class Successions:
-    """Reads and writes successions. Every method raises RecordError while Postgres is away."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-
-    async def by_person(
-        self, tenant: str, newer: str, older: str, *, undo: bool = False, actor: str | None = None
-    ) -> SetByPerson:
-        """Says that one memory succeeds another, or that it does not. Both must be live; a cycle is refused."""
-        if newer == older:
-            return SetByPerson("same", (newer,))
-        tenant, newer, older = storable(tenant), storable(newer), storable(older)
-        wanted: SuccessionState = "undone" if undo else "stated"
-        async with borrow(self._pool, "writing a succession") as connection, connection.transaction():
-            await connection.execute(record_sql.LOCK_OUTBOX)
-            rows = await connection.fetch(record_sql.GET, tenant, [newer, older])
-            live = {row["id"] for row in rows if row["live"]}
-            if missing := tuple(name for name in (newer, older) if name not in live):
-                return SetByPerson("missing", missing)
-            if await connection.fetchval(_STATE, tenant, newer, older) == wanted:
-                return SetByPerson("unchanged", (newer, older))
-            if not undo and (chain := await connection.fetchval(_CHAIN_BACK, tenant, newer, older)):
-                return SetByPerson("cycle", tuple(chain))
-            await connection.execute(_BY_PERSON, tenant, newer, older, wanted, actor)
-            await _enqueue(connection, tenant, (newer, older))
-        return SetByPerson(wanted, (newer, older))
-
-    async def of_memory(self, tenant: str, memory_id: str) -> list[HeldSuccession]:
-        """Every succession of one memory, undone ones as well, oldest first."""
-        rows = await fetched(self._pool, "reading successions", _OF_MEMORY, storable(tenant), storable(memory_id))
-        return [HeldSuccession(**dict(row)) for row in rows]
+async def by_person(
+    pool: Pool, tenant: str, newer: str, older: str, *, undo: bool = False, actor: str | None = None
+) -> SetByPerson:
+    """Says that one memory succeeds another, or that it does not. Both must be live; a cycle is refused."""
+    if newer == older:
+        return SetByPerson("same", (newer,))
+    tenant, newer, older = storable(tenant), storable(newer), storable(older)
+    wanted: SuccessionState = "undone" if undo else "stated"
+    async with borrow(pool, "writing a succession") as connection, connection.transaction():
+        await connection.execute(record_sql.LOCK_OUTBOX)
+        rows = await connection.fetch(record_sql.GET, tenant, [newer, older])
+        live = {row["id"] for row in rows if row["live"]}
+        if missing := tuple(name for name in (newer, older) if name not in live):
+            return SetByPerson("missing", missing)
+        if await connection.fetchval(_STATE, tenant, newer, older) == wanted:
+            return SetByPerson("unchanged", (newer, older))
+        if not undo and (chain := await connection.fetchval(_CHAIN_BACK, tenant, newer, older)):
+            return SetByPerson("cycle", tuple(chain))
+        await connection.execute(_BY_PERSON, tenant, newer, older, wanted, actor)
+        await _enqueue(connection, tenant, (newer, older))
+    return SetByPerson(wanted, (newer, older))
 
 
-async def write_judged(
-    connection: Connection, memory: Memory, judge: SuccessionJudge = stated_by_extractor
-) -> None:
-    """Writes what the judge says of a memory that was just extracted, and takes back what does not hold any more.
+async def of_memory(pool: Pool, tenant: str, memory_id: str) -> list[HeldSuccession]:
+    """Every succession of one memory, undone ones as well, oldest first."""
+    rows = await fetched(pool, "reading successions", _OF_MEMORY, storable(tenant), storable(memory_id))
+    return [HeldSuccession(**dict(row)) for row in rows]
+
+
+async def write_stated(connection: Connection, memory: Memory) -> None:
+    """Writes what the extractor states of a memory that was just extracted, and takes back what holds no more.
 
     What a person said stays. In the caller's transaction and under its lock on the outbox.
     """
     tenant, subjects = memory.tenant, {subject for subject, _ in values_of(memory.statements)}
     named = [name for name in memory.entities if name.casefold() in subjects]
-    judged: list[tuple[str, str, Verdict]] = []
+    stated: list[tuple[str, str]] = []
     if named and memory.extracted_by == STATING:
         for row in await connection.fetch(_OF_SUBJECTS, tenant, memory.id, named, STATING, _MOST_JUDGED):
-            times = _time(memory), _time(other := record_sql.to_memory(row))
-            if None in times or times[0] == times[1]:  # which is older is not known
+            other = record_sql.to_memory(row)
+            if memory.ts is None or other.ts is None or memory.ts == other.ts:  # which is older is not known
                 continue
-            older, newer = sorted((memory, other), key=lambda one: _time(one) or 0.0)
-            if (verdict := judge(older, newer)) is not None:
-                judged.append((newer.id, older.id, verdict))
-    pairs = [newer for newer, _, _ in judged], [older for _, older, _ in judged]
+            older, newer = (memory, other) if memory.ts < other.ts else (other, memory)
+            if is_stated_by_extractor(older, newer):
+                stated.append((newer.id, older.id))
+    pairs = [newer for newer, _ in stated], [older for _, older in stated]
     gone = await connection.fetch(_NO_MORE_STATED, tenant, memory.id, *pairs)
     changed = [row[end] for row in gone for end in ("newer", "older")]
-    for newer, older, (probability, reason, evidence) in judged:
+    for newer, older in stated:
         if await connection.fetchval(_CHAIN_BACK, tenant, newer, older):
             continue
-        given = tenant, newer, older, probability, reason, list(evidence)
+        given = tenant, newer, older, 1.0, "by_extractor", [older, newer]
         if await connection.fetchval(_STATED, *given) is not None:
             changed += [newer, older]
     await _enqueue(connection, tenant, changed)
@@ -276,10 +259,6 @@ async def read_links(connection: Connection, memories: Sequence[Memory]) -> tupl
             )
             links[tenant, name].append(link)
     return older, newer
-
-
-def _time(memory: Memory) -> float | None:
-    return memory.mentioned_at if memory.occurred_at is None else memory.occurred_at
 
 
 async def _enqueue(connection: Connection, tenant: str, ids: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 A copy is compared up to its own position: later outbox entries are in flight and no drift. A command works on a
 copy that no worker has open, and asks its worker through the table of requests for any other. The writer of a copy
 compares it by itself, too, as an engine serves what is left of a damaged file as if nothing had happened.
+Where not said otherwise it raises RecordError while Postgres is away.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Literal, LiteralString, Protocol, runtime_checkable
+from typing import Literal, LiteralString
 
 from orion_recall.errors import EngineError, ModelError, OrionError, RecordError, SourceError, TransientSourceError
 from orion_recall.foreground import FOREGROUND
-from orion_recall.interfaces import Projection, RewrittenCopy
-from orion_recall.memory.record.reader import MemoryName, RecordReader
+from orion_recall.interfaces import Projection, RewrittenCopy, SwappedCopy
+from orion_recall.memory.record.record import MemoryName, Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.postgres.pool import Pool, borrow, fetched
 from orion_recall.tasks import cancel, outcomes
@@ -67,11 +68,11 @@ class Drift:
         return f"of {self.held + len(self.missing)} memories {counts}"
 
 
-async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
+async def find_drift(record: Record, projection: Projection) -> Drift:
     """Compares a copy with the record. RecordError, SourceError when one of them is away."""
     held = dict(await projection.held())
     drift = Drift(position=projection.position, held=len(held))
-    async with aclosing(reader.states(drift.position)) as pages:
+    async with aclosing(record.states(drift.position)) as pages:
         async for states in pages:
             await FOREGROUND.pause()
             for tenant, name, version, is_live, in_flight in states:
@@ -85,40 +86,36 @@ async def find_drift(reader: RecordReader, projection: Projection) -> Drift:
     return drift
 
 
-async def repair(reader: RecordReader, projector: Projector, drift: Drift, progress: Progress) -> Drift:
+async def repair(projector: Projector, drift: Drift, progress: Progress) -> Drift:
     """Repairs the differences from the record as it is now, while the projector goes on; the drift that is left."""
     names = [*drift.missing, *drift.stale, *drift.deleted]
-    await _write(reader, projector, names, lambda done, _: progress(done, drift.count))
+    await _write(projector, names, lambda done, _: progress(done, drift.count))
     for start in range(0, len(drift.unknown), _AT_ONCE):
         progress(len(names) + start, drift.count)
         async with _writing(projector) as projection:
             # A memory with that key may have been stored since.
-            new = await reader.queued_after(drift.position)
+            new = await projector.record.queued_after(drift.position)
             await projection.remove([key for key in drift.unknown[start : start + _AT_ONCE] if key not in new])
     progress(drift.count, drift.count)
-    return await find_drift(reader, projector.projection)
+    return await find_drift(projector.record, projector.projection)
 
 
 async def _write(
-    reader: RecordReader,
-    projector: Projector,
-    names: Sequence[MemoryName],
-    progress: Progress,
-    *,
-    again: bool = False,
+    projector: Projector, names: Sequence[MemoryName], progress: Progress, *, again: bool = False
 ) -> None:
+    record = projector.record
     for start in range(0, len(names), _AT_ONCE):
         progress(start, len(names))
         async with _writing(projector) as projection:
             if not projection.position:
                 return  # the outbox brings everything
-            changes = await reader.changes_of(names[start : start + _AT_ONCE], projection.position)
+            changes = await record.changes_of(names[start : start + _AT_ONCE], projection.position)
             if again and isinstance(projection, RewrittenCopy):
                 await projection.apply_anew(changes)
             else:
                 # The turn before it says which one follows.
                 before = {MemoryName(one.memory.tenant, one.previous.id) for one in changes if one.previous}
-                changes += await reader.changes_of(sorted(before.difference(names)), projection.position)
+                changes += await record.changes_of(sorted(before.difference(names)), projection.position)
                 await projection.apply(changes)
             await projector.report()
 
@@ -168,86 +165,68 @@ Work = Callable[[Task, Mapping[str, JsonValue], Progress], Awaitable[Mapping[str
 """Carries out a task, with what it is about, if anything; its result as JSON."""
 
 
-class CopyRequests:
-    """The table of requests from commands to a copy's worker. RecordError while Postgres is away."""
+async def serve(pool: Pool, copy: str, kind: str, work: Work) -> bool:
+    """Claims the next request for a copy, and answers it, also with an error; whether there was one."""
+    async with borrow(pool, "looking for requests") as connection:
+        await connection.execute(_TIDY)
+        row = await connection.fetchrow(_CLAIM, copy, kind, _SILENT_S)
+    if row is None:
+        return False
+    reached = [0, 0]
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def progress(done: int, total: int) -> None:
+        reached[:] = done, total
 
-    async def serve(self, copy: str, kind: str, work: Work) -> bool:
-        """Claims the next request for a copy, and answers it, also with an error; whether there was one."""
-        async with borrow(self._pool, "looking for requests") as connection:
-            await connection.execute(_TIDY)
-            row = await connection.fetchrow(_CLAIM, copy, kind, _SILENT_S)
-        if row is None:
-            return False
-        reached = [0, 0]
-
-        def progress(done: int, total: int) -> None:
-            reached[:] = done, total
-
-        async def beat() -> None:
-            while True:
-                with contextlib.suppress(RecordError):
-                    await fetched(self._pool, "working on a request", _HEARTBEAT, row["id"], *reached)
-                await asyncio.sleep(_POLL_S if reached[1] else _HEARTBEAT_EVERY_S)
-
-        beating = asyncio.create_task(beat())
-        try:
-            doing = work(row["task"], row["given"] or {}, progress)
-            (result,) = await outcomes("a request could not be answered", doing)
-        finally:
-            await cancel(beating)
-        error = str(result) if isinstance(result, OrionError) else None
-        if error is None and isinstance(result, Exception):
-            error = f"{type(result).__name__}: the worker's log says more"
-        await fetched(self._pool, "answering a request", _END, row["id"], None if error else result, error)
-        return True
-
-    async def answered(
-        self,
-        copy: str,
-        kind: str,
-        task: Task,
-        *,
-        given: Mapping[str, JsonValue] | None = None,
-        progress: Progress = lambda done, total: None,
-    ) -> Mapping[str, JsonValue]:
-        """Asks, and waits for the answer."""
-        async with borrow(self._pool, "asking a worker") as connection:
-            await connection.execute(_TIDY)
-            request = await connection.fetchval(_ASK, copy, kind, task, given)
-        what = f"the {kind} of {copy}"
-        try:
-            while True:
-                rows = await fetched(self._pool, "waiting for a worker", _STATE, request)
-                if not rows:
-                    raise SourceError(f"the request to {what} was deleted before its answer: try again")
-                row = rows[0]
-                if row["error"] is not None:
-                    raise SourceError(f"{what}: {row['error']}")
-                if row["ended"]:
-                    return row["result"]
-                if row["silent_s"] > _SILENT_S:
-                    more = "it may have ended, or cannot use it (`orion-recall status` says more)"
-                    raise SourceError(f"no worker answers for {what}: {more}")
-                progress(row["done"], row["total"])
-                await asyncio.sleep(_LOOK_EVERY_S)
-        finally:
+    async def beat() -> None:
+        while True:
             with contextlib.suppress(RecordError):
-                await fetched(self._pool, "taking a request away", _WITHDRAW, request)
+                await fetched(pool, "working on a request", _HEARTBEAT, row["id"], *reached)
+            await asyncio.sleep(_POLL_S if reached[1] else _HEARTBEAT_EVERY_S)
+
+    beating = asyncio.create_task(beat())
+    try:
+        doing = work(row["task"], row["given"] or {}, progress)
+        (result,) = await outcomes("a request could not be answered", doing)
+    finally:
+        await cancel(beating)
+    error = str(result) if isinstance(result, OrionError) else None
+    if error is None and isinstance(result, Exception):
+        error = f"{type(result).__name__}: the worker's log says more"
+    await fetched(pool, "answering a request", _END, row["id"], None if error else result, error)
+    return True
 
 
-@runtime_checkable
-class CompactedCopy(Protocol):
-    """A copy in a folder, whose files can be written anew."""
+async def answered(
+    pool: Pool, copy: str, kind: str, task: Task, given: Mapping[str, JsonValue] | None, progress: Progress
+) -> Mapping[str, JsonValue]:
+    """Asks a copy's worker by the table of requests, and waits for the answer."""
+    async with borrow(pool, "asking a worker") as connection:
+        await connection.execute(_TIDY)
+        request = await connection.fetchval(_ASK, copy, kind, task, given)
+    what = f"the {kind} of {copy}"
+    try:
+        while True:
+            rows = await fetched(pool, "waiting for a worker", _STATE, request)
+            if not rows:
+                raise SourceError(f"the request to {what} was deleted before its answer: try again")
+            row = rows[0]
+            if row["error"] is not None:
+                raise SourceError(f"{what}: {row['error']}")
+            if row["ended"]:
+                return row["result"]
+            if row["silent_s"] > _SILENT_S:
+                more = "it may have ended, or cannot use it (`orion-recall status` says more)"
+                raise SourceError(f"no worker answers for {what}: {more}")
+            progress(row["done"], row["total"])
+            await asyncio.sleep(_LOOK_EVERY_S)
+    finally:
+        with contextlib.suppress(RecordError):
+            await fetched(pool, "taking a request away", _WITHDRAW, request)
 
-    async def compact(self) -> tuple[int, list[str]]: ...
 
-
-async def do(task: Task, reader: RecordReader, projector: Projector, progress: Progress) -> dict[str, JsonValue]:
+async def do(task: Task, projector: Projector, progress: Progress) -> dict[str, JsonValue]:
     """Carries out the task; its result as JSON. `left` counts what still differs after a repair."""
-    projection = projector.projection
+    projection, record = projector.projection, projector.record
     if task == "take":
         async with projector.writing:
             taken = await projector.swap_in_rebuild()
@@ -255,21 +234,21 @@ async def do(task: Task, reader: RecordReader, projector: Projector, progress: P
     if task == "compact":
         async with projector.writing:
             position = await projector.catch_up()
-            if not isinstance(projection, CompactedCopy):  # a server's files are its own
+            if not isinstance(projection, SwappedCopy):  # a server's files are its own
                 return {"compacted": False, "position": position, "builds": 0, "held": []}
             builds, held = await projection.compact()
         log.info("the files of the %s were written anew, without what was deleted", projector.kind)
         return {"compacted": True, "position": position, "builds": builds, "held": list(held)}
     if task == "rewrite":
-        async with aclosing(reader.states(projection.position)) as pages:
+        async with aclosing(record.states(projection.position)) as pages:
             names = [MemoryName(row["tenant"], row["id"]) async for rows in pages for row in rows if row["live"]]
-        await _write(reader, projector, names, progress, again=True)
-        left = await repair(reader, projector, await find_drift(reader, projection), lambda done, total: None)
+        await _write(projector, names, progress, again=True)
+        left = await repair(projector, await find_drift(record, projection), lambda done, total: None)
         return left.describe() | {"left": left.count}
-    drift = await find_drift(reader, projection)
+    drift = await find_drift(record, projection)
     if task == "check" or not drift.count:
         return drift.describe()
-    left = await repair(reader, projector, drift, progress)
+    left = await repair(projector, drift, progress)
     log.info("the %s was repaired: %d memories differed from the record", projector.kind, drift.count)
     return drift.describe() | {"left": left.count}
 
@@ -277,15 +256,8 @@ async def do(task: Task, reader: RecordReader, projector: Projector, progress: P
 class CopyKeeper:
     """Answers the requests for one copy, and compares it every six hours: `run()` until cancelled."""
 
-    def __init__(
-        self,
-        requests: CopyRequests,
-        reader: RecordReader,
-        projector: Projector,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._requests, self._reader, self._projector, self._clock = requests, reader, projector, clock
+    def __init__(self, pool: Pool, projector: Projector, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pool, self._projector, self._clock = pool, projector, clock
         self._due_at, self._rebuilds = 0.0, projector.rebuilds
 
     async def run(self) -> None:
@@ -294,7 +266,7 @@ class CopyKeeper:
             await asyncio.sleep(_POLL_S)
             with contextlib.suppress(RecordError):
                 if projector.is_writer:
-                    await self._requests.serve(projector.copy, projector.kind, self._do)
+                    await serve(self._pool, projector.copy, projector.kind, self._do)
                 await self.check_if_due()
 
     async def check_if_due(self) -> bool:
@@ -307,11 +279,11 @@ class CopyKeeper:
         self._due_at = self._clock() + _CHECK_AGAIN_S  # also after an error
         was_damaged = projection.damage is not None
         try:
-            drift = await find_drift(self._reader, projection)
+            drift = await find_drift(projector.record, projection)
             if drift.count:
                 projection.damage = drift.damage()
                 log.error("the %s differs from the record, and is repaired: %s", projector.kind, projection.damage)
-                drift = await repair(self._reader, projector, drift, lambda done, total: None)
+                drift = await repair(projector, drift, lambda done, total: None)
             projection.damage = drift.damage() if drift.count else None
         except TransientSourceError as error:
             # A copy that is away for now fails its own searches. That is no damage: it is compared once it is back.
@@ -331,4 +303,4 @@ class CopyKeeper:
     async def _do(self, task: Task, given: Mapping[str, JsonValue], progress: Progress) -> Mapping[str, JsonValue]:
         if self._projector.error is not None:
             raise SourceError(self._projector.error)
-        return await do(task, self._reader, self._projector, progress)
+        return await do(task, self._projector, progress)

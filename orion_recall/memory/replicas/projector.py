@@ -101,7 +101,7 @@ class Projector:
     ) -> None:
         assert lock is not None or not projection.shared, "a shared copy needs a writer lock"
         self.copy, self.kind, self.projection = copy, projection.kind, projection
-        self._record, self._lock = record, lock
+        self.record, self._lock = record, lock
         self._wake = asyncio.Event()
         self._head: int | None = None
         self._identity: str | None = None
@@ -149,14 +149,14 @@ class Projector:
                     # Its position may not be known.
                     with contextlib.suppress(RecordError):
                         if self._heartbeat_is_due:
-                            await self._record.heartbeat(self.copy, self.kind)
+                            await self.record.heartbeat(self.copy, self.kind)
                             self._heartbeat_at = time.monotonic()
                     if self._lock is not None:
                         await self._lock.release()  # another worker may be able to write
                     if isinstance(error, AnotherRecordsCopy):
                         # It is at position 0 of this record; those that wait for it see that.
                         with contextlib.suppress(RecordError):
-                            await self._record.report_position(self.copy, self.kind, 0)
+                            await self.record.report_position(self.copy, self.kind, 0)
                     await backoff.wait()
                     continue
                 self._wake.clear()
@@ -196,7 +196,7 @@ class Projector:
         await built.open()
         try:
             while built.position < projection.position:
-                changes = await self._record.changes(built.position, _AT_ONCE)
+                changes = await self.record.changes(built.position, _AT_ONCE)
                 if not changes:
                     raise SourceError(
                         "the outbox lacks entries that it needs: build it again with `orion-recall memory rebuild`"
@@ -212,7 +212,7 @@ class Projector:
 
     async def _expect(self) -> None:
         if self._identity is None:
-            self._identity = await self._record.database_identity()
+            self._identity = await self.record.database_identity()
             self.projection.expect(self._identity)
 
     async def _refuse_or_adopt(self) -> None:
@@ -242,7 +242,7 @@ class Projector:
         projection = self.projection
         await self._expect()
         await self._refuse_or_adopt()
-        self._head = head = await self._record.head()
+        self._head = head = await self.record.head()
         if head < projection.position:
             # The record was put back to an earlier state, or this copy belongs to another one.
             raise SourceError(
@@ -282,7 +282,7 @@ class Projector:
         return projection.position
 
     async def _page(self, after: int, preparing: Prepares | None = None) -> list[Change]:
-        page = await self._record.changes(after, _AT_ONCE)
+        page = await self.record.changes(after, _AT_ONCE)
         if page and preparing is not None:
             await preparing.prepare(page)
         return page
@@ -293,7 +293,7 @@ class Projector:
 
     async def report(self) -> None:
         position = self.projection.position
-        await self._record.report_position(self.copy, self.kind, position)
+        await self.record.report_position(self.copy, self.kind, position)
         self._reported, self._heartbeat_at = position, time.monotonic()
 
 

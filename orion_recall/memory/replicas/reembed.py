@@ -45,35 +45,29 @@ _ADVICE = (
 Built = tuple[Literal["swapped", "waiting"], int]
 """What became of a rebuild (`waiting`: for a worker to swap it in), and its position."""
 Progress = Callable[[int, int], None]
-_SILENT: Progress = lambda position, head: None  # noqa: E731
 
 
 async def reembed(
-    record: Record,
-    folder: Path,
-    embedder: Embedder,
-    sparse: SparseEncoder,
-    *,
-    min_free_bytes: int = 0,
-    advanced: Progress = _SILENT,
+    record: Record, folder: Path, embedder: Embedder, sparse: SparseEncoder, *, min_free: int, advanced: Progress
 ) -> Built:
-    """Builds the index of `folder` by the embedder's model. What stops it, another run goes on from."""
+    """Builds the index of `folder` by the embedder's model. What stops it, another run goes on from.
+
+    `min_free`: bytes that stay free on the disk.
+    """
     identity = await record.database_identity()
     live, mine = live_place(folder), IndexMetadata.of(embedder, sparse)
     if (live / METADATA_FILE).exists():
         made_of = read_metadata(live, folder).record or None
         refuse_another(f"the index in {folder}", made_of, identity, advice=_ADVICE)
     place = build_place(folder, mine)
-    build = EdgeIndex(place, embedder, sparse, room=copy_space("index", place, min_free_bytes))
+    build = EdgeIndex(place, embedder, sparse, room=copy_space("index", place, min_free))
     return await _built(record, build, folder, identity, advanced)
 
 
-async def rebuild_graph(
-    record: Record, folder: Path, *, min_free_bytes: int = 0, advanced: Progress = _SILENT
-) -> Built:
+async def rebuild_graph(record: Record, folder: Path, *, min_free: int, advanced: Progress) -> Built:
     """Builds the graph of `folder` anew. As `reembed`."""
     place = free_place(folder, RdfGraph.kind)
-    build = RdfGraph(place, room=copy_space("graph", place, min_free_bytes))
+    build = RdfGraph(place, room=copy_space("graph", place, min_free))
     return await _built(record, build, folder, await record.database_identity(), advanced)
 
 
@@ -96,9 +90,7 @@ async def _built(
     return ("swapped" if _swapped(folder, build.folder) else "waiting"), position
 
 
-async def reembed_on_server(
-    record: Record, index: QdrantIndex, dsn: str, *, advanced: Progress = _SILENT
-) -> int | None:
+async def reembed_on_server(record: Record, index: QdrantIndex, dsn: str, *, advanced: Progress) -> int | None:
     """Fills a collection of its own on the server; its position, None when it is complete already."""
     lock = WriterLock(dsn, kind=index.kind, copy=index.copy)
     index.expect(await record.database_identity())

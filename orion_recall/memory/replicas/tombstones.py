@@ -234,17 +234,9 @@ class Freshness:
     """Keeps the tombstones of one worker: `before_serving()`, then `run()` until cancelled."""
 
     def __init__(
-        self,
-        redis: Redis,
-        blocking: Redis,
-        settings: Settings,
-        tombstones: Tombstones,
-        projections: Iterable[Projection],
-        *,
-        told: Callable[[], None],
+        self, redis: Redis, blocking: Redis, settings: Settings, tombstones: Tombstones, *, told: Callable[[], None]
     ) -> None:
         self._settings, self._tombstones, self._told = settings, tombstones, told
-        tombstones.follow(projections)
         self._pool: Pool | None = None
         self._learnt_to = math.inf
         self.stream = TombstoneStream(redis, blocking, settings.tombstone_stream, tombstones)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from orion_recall.index.embedded import index as edge_index
-from orion_recall.index.embedded import payload_fields
+from orion_recall.index.embedded import points as edge_points
 from orion_recall.index.embedded.index import EdgeIndex
-from orion_recall.index.embedded.payload_fields import indexed_fields
+from orion_recall.index.embedded.points import indexed_fields
 from orion_recall.index.embedded.shard import LiveShard
 from orion_recall.index.points import IndexPoint
 from orion_recall.index.requests import Filter
@@ -98,10 +98,10 @@ async def made_anew(
 ) -> dict[str, object]:
     """The answers of an index of the memories that has the indexes of all fields from its first point on."""
     with monkeypatch.context() as patched:
-        patched.setattr(payload_fields, "_ALL_FROM_POINTS", 0)
+        patched.setattr(edge_points, "_ALL_FROM_POINTS", 0)
         async with opened(folder, sparse) as anew:
             await anew.apply(changes(*memories))
-            assert payload_fields.FIELD_TYPES.keys() == fields_of(anew)
+            assert edge_points.FIELD_TYPES.keys() == fields_of(anew)
             return await answers(anew)
 
 
@@ -213,7 +213,7 @@ async def test_a_field_is_indexed_from_its_first_value_on_and_every_field_of_a_l
             live.upsert([IndexPoint(number, dense, {}, {"tenant": TENANT, **values})])
             expected |= fields
             assert live.fields == indexed_fields(live.checked()) == expected
-    monkeypatch.setattr(payload_fields, "_ALL_FROM_POINTS", 5)
+    monkeypatch.setattr(edge_points, "_ALL_FROM_POINTS", 5)
     with loaded() as live:
         live.upsert([IndexPoint(5, dense, {}, {"tenant": TENANT})])
-        assert live.fields == payload_fields.FIELD_TYPES.keys()
+        assert live.fields == edge_points.FIELD_TYPES.keys()

@@ -17,7 +17,7 @@ from orion_recall.index.texts import (
     passage_key,
     spans_of,
 )
-from orion_recall.index.write_batch import VectorPrefetch, WriteBatch, build_write_batch, name_keys_of
+from orion_recall.index.write_batch import Held, VectorPrefetch, WriteBatch, build_write_batch, name_keys_of
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import text_hash
@@ -31,7 +31,7 @@ FULL = memory(
 
 
 async def batch_of(told: Sequence[Change], held: Mapping[int, HeldPoint] | None = None) -> WriteBatch:
-    return await build_write_batch(told, held or {}, VectorPrefetch(HashingEmbedder()), SparseEncoder())
+    return await build_write_batch(told, Held(held or {}), VectorPrefetch(HashingEmbedder()), SparseEncoder())
 
 
 async def seen(*memories: Memory) -> list[MemoryView]:
@@ -112,7 +112,7 @@ async def test_only_new_names_are_embedded_and_never_with_vectors_of_tokens(spar
     embedder = Counting()
     ahead = VectorPrefetch(embedder)
     ahead.with_tokens = True
-    step = await build_write_batch(told, {}, ahead, sparse, held)
+    step = await build_write_batch(told, Held({}, held), ahead, sparse)
     assert embedder.asked == ["one", "two"]
     assert asked == [["one", "two"], ["Fjord Labs"]]
     entities = [point for point in step.points if point.dense is None]

@@ -15,14 +15,13 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 from orion_recall.errors import QueryNotTaken, SourceError, TransientSourceError
 from orion_recall.index.points import FLOAT_FIELDS, KEYWORD_FIELDS, NUMBER_FIELDS, SPARSE_VECTORS
 from orion_recall.index.qdrant.index import QdrantIndex
-from orion_recall.index.qdrant.server import QdrantServer, Timeouts
+from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.values import Scope
 from tests.samples.source_samples import ALL, OURS, TENANT, HashingEmbedder, changes, dense, key, lexical, memory
 from tests.stand_ins.qdrant_process import QdrantStandIn, qdrant_stand_in
 
 # Of a test run on a busy machine nobody may expect an answer within 0.3 s.
-LONG_TIMEOUTS = Timeouts(aside=10, read=20)
 VECTORS: dict[str, qm.VectorParams] = dict.fromkeys(
     ("dense", "name"), qm.VectorParams(size=64, distance=qm.Distance.COSINE)
 )
@@ -36,8 +35,9 @@ def name() -> str:
 @asynccontextmanager
 async def index_at(url: str, name: str, *, api_key: str | None = None) -> AsyncGenerator[QdrantIndex]:
     """An index that has sent nothing yet."""
-    server = QdrantServer.at(url, api_key=api_key, timeouts=LONG_TIMEOUTS)
-    one = QdrantIndex(server, name, HashingEmbedder(), SparseEncoder())
+    server = QdrantServer.at(url, api_key=api_key)
+    server.aside_s, server.read_s = 10, 20
+    one = QdrantIndex(server, name, HashingEmbedder(), SparseEncoder(), has_record=False)
     try:
         yield one
     finally:
@@ -47,7 +47,7 @@ async def index_at(url: str, name: str, *, api_key: str | None = None) -> AsyncG
 async def test_the_collection_is_made_with_its_vectors_and_payload_indexes(stand_in: QdrantStandIn, name: str):
     async with index_at(stand_in.url, name) as index:
         await index.open()
-        info = await index._server.client.get_collection(name)  # pyright: ignore[reportPrivateUsage]
+        info = await index.client.get_collection(name)
         assert info.config.params.vectors == VECTORS
         assert {
             one: params.modifier for one, params in (info.config.params.sparse_vectors or {}).items()
@@ -87,7 +87,7 @@ async def test_a_collection_of_another_shape_is_refused_with_advice_and_left_as_
     stand_in: QdrantStandIn, name: str, vectors: Any, sparse: bool, said: str
 ):
     async with index_at(stand_in.url, name) as index:
-        client = index._server.client  # pyright: ignore[reportPrivateUsage]
+        client = index.client
         terms = {part: qm.SparseVectorParams(modifier=qm.Modifier.IDF) for part in SPARSE_VECTORS}
         await client.create_collection(
             name, vectors_config=vectors, sparse_vectors_config=terms if sparse else None
@@ -106,7 +106,7 @@ async def test_points_of_others_are_refused_and_a_prepared_empty_collection_is_t
         (f"{name}-2", []),
     ):
         async with index_at(stand_in.url, collection) as index:
-            client, words = index._server.client, index._requests  # pyright: ignore[reportPrivateUsage]
+            client, words = index.client, index._requests  # pyright: ignore[reportPrivateUsage]
             await client.create_collection(
                 collection,
                 vectors_config=words.vectors(64),
@@ -127,18 +127,17 @@ async def test_what_was_written_to_a_collection_that_was_made_again_meanwhile_is
 ):
     async with index_at(stand_in.url, name) as one, index_at(stand_in.url, name) as other:
         await one.open()
-        collection = one._collection  # pyright: ignore[reportPrivateUsage]
-        writes, write = 0, collection._upsert  # pyright: ignore[reportPrivateUsage]
+        writes, write = 0, one._upsert  # pyright: ignore[reportPrivateUsage]
 
         async def lost_after_the_first(points: Any) -> None:
             nonlocal writes
             await write(points)
             writes += 1
             if writes == 1:
-                await other._server.client.delete_collection(name)  # pyright: ignore[reportPrivateUsage]
+                await other.client.delete_collection(name)
                 await other.open()
 
-        monkeypatch.setattr(collection, "_upsert", lost_after_the_first)
+        monkeypatch.setattr(one, "_upsert", lost_after_the_first)
         many = [memory(f"m{number}", f"note number {number}") for number in range(80)]
         with pytest.raises(TransientSourceError, match="was created again or written by another"):
             await one.apply(changes(*many))

@@ -44,7 +44,9 @@ async def made(
         "graph": lambda: RdfGraph(folder / "graph"),
         "graph server": lambda: SparqlGraph(SparqlClient(SparqlServer(url=empty_oxigraph.url))),
         "index": lambda: EdgeIndex(folder / "index", HashingEmbedder(), sparse),
-        "index server": lambda: QdrantIndex(QdrantServer.at(stand_in.url), collection, HashingEmbedder(), sparse),
+        "index server": lambda: QdrantIndex(
+            QdrantServer.at(stand_in.url), collection, HashingEmbedder(), sparse, has_record=False
+        ),
     }
     async with AsyncExitStack() as stack:
 

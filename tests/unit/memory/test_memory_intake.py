@@ -12,17 +12,19 @@ import pytest
 from opentelemetry.trace import Tracer
 
 from orion_recall.bus.commit import Commit, Committed
+from orion_recall.bus.delivery import Deliveries
 from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import ErrorInfo, MemoryV1, MemoryVerdictV1, RecallReceiptV1
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
 from orion_recall.memory.intake import handlers
-from orion_recall.memory.intake.background import AccessCounts
 from orion_recall.memory.intake.consumers import MessageWorker
 from orion_recall.memory.intake.handlers import Handler, compose_all, read_patch
 from orion_recall.memory.record.compose import Patch, compose
+from orion_recall.memory.record.record import AccessCounts
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
+from orion_recall.telemetry import span_of
 from orion_recall.values import Memory
 
 
@@ -66,13 +68,14 @@ async def served(
     async def reset_delivery_count(entry_id: str) -> None:
         waited.append(entry_id)
 
+    kind = "memory.delete.v1"
+    opened = Deliveries(
+        Settings.read(), commits, kind=kind, server_time=lambda: 1003.0, tracer=tracer, span=span_of(kind)
+    )
     worker = MessageWorker(
-        Settings.read(),
-        commits,
-        Handler("memory.delete.v1", "recall.receipt.v1", told.receipt, told.nothing),
+        opened,
+        Handler(kind, "recall.receipt.v1", told.receipt, told.nothing),
         reset_delivery_count=reset_delivery_count,
-        server_time=lambda: 1003.0,
-        tracer=tracer,
         sleep=without_sleep,
     )
     message: dict[str, Any] = {"kind": "memory.delete.v1", "correlation_id": "c", "payload": dict[str, Any]()}

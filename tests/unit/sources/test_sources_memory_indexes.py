@@ -54,8 +54,7 @@ async def opened(kind: str, sparse: SparseEncoder, stand_in: QdrantStandIn) -> A
         async with IndexPlace(kind, folder, sparse, stand_in).index(HashingEmbedder()) as one:
             yield one
             if isinstance(one, QdrantIndex):
-                collection = one._collection  # pyright: ignore[reportPrivateUsage]
-                await collection.client.delete_collection(collection.name)
+                await one.client.delete_collection(one.name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

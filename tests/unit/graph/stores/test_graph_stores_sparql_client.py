@@ -171,7 +171,8 @@ async def test_a_huge_answer_is_left_unread(length: str):
     headers = {"Connection": "close"} if length == "unsaid" else {}
     body = b" " * 5_000_000 + ONE
     answer = told(body=body, headers=headers)
-    async with answering(answer) as stand_in, client_of(stand_in, max_bytes=100_000) as client:
+    async with answering(answer) as stand_in, client_of(stand_in) as client:
+        client.max_bytes = 100_000
         with pytest.raises(SourceError, match="more than 100,000 bytes"):
             await client.select(QUERY)
         await gone(stand_in)
