@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from orion_recall.engines.disk_space import POSTGRES_SHARE, DiskSpace
-from orion_recall.engines.engine import Command, make_socket_folder, remove_sockets, run_to_end, socket_folder
+from orion_recall.engines.disk_space import POSTGRES_SHARE
+from orion_recall.engines.engine import Command, Engine, run_to_end
 from orion_recall.engines.postgres_folder import (
     CACHE_DIR,
     CLUSTER,
@@ -63,11 +63,11 @@ _OPTIONS = {
 }
 
 
-class PostgresServer:
+class PostgresServer(Engine):
     """The Postgres server in `data_dir/postgres`, or where that points. The data folder's lock is held."""
 
     name = NAME
-    stop_signal = signal.SIGINT  # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover
+    socket_names = (f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock")
 
     def __init__(
         self,
@@ -82,24 +82,21 @@ class PostgresServer:
         self._connections = _CONNECTIONS + CONNECTIONS_OF_A_WORKER * (workers - 1)
         self._uid = private_id() if os.geteuid() == 0 else None
         self._data_dir = data_dir
-        self.folder = database_folder(data_dir, self._uid, outside)
-        self.space = DiskSpace(
-            name=self.name,
-            folder=self.folder,
+        super().__init__(
+            data_dir,
+            database_folder(data_dir, self._uid, outside),
+            owner=os.geteuid() if self._uid is None else self._uid,
             least_bytes=least_bytes // POSTGRES_SHARE,
             effect="Postgres is read-only: stores and decisions wait on the bus",
         )
         self._cluster = self.folder / CLUSTER
-        self._log_path = data_dir / "postgres.log"
         self._cache_dir = cache_dir
         # So that somebody with psql finds the tables by their names alone.
         self._search_path = f'{schema}, "$user", public'
-        self._owner = os.geteuid() if self._uid is None else self._uid
-        self._sockets = socket_folder(data_dir, self._owner)
 
     @property
     def address(self) -> str:
-        host = quote(str(self._sockets))
+        host = quote(str(self.sockets))
         return f"postgresql://orion@/orion?host={host}&port={_PORT}&sslmode=disable"
 
     async def hold(self, *, held: bool) -> None:
@@ -115,7 +112,6 @@ class PostgresServer:
 
     async def prepare(self, lock_fd: int) -> Command:
         self._check_folder()
-        make_socket_folder(self._sockets, self._owner)
         version = self._cluster / "PG_VERSION"
         major = int(version.read_text(encoding="ascii")) if version.exists() else None
         binaries = await asyncio.to_thread(find_binaries, major)
@@ -132,15 +128,15 @@ class PostgresServer:
             await self._make_cluster(binaries, lock_fd)
         note_made(self._data_dir, self._cluster)
         options = {
-            "unix_socket_directories": str(self._sockets),
+            "unix_socket_directories": str(self.sockets),
             "search_path": self._search_path,
             "max_connections": str(self._connections),
             **_OPTIONS,
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        return self._command(
-            [str(binaries.bin_dir / "postgres"), "-D", str(self._cluster), *arguments], self.stop_signal, lock_fd
-        )
+        argv = [str(binaries.bin_dir / "postgres"), "-D", str(self._cluster), *arguments]
+        # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover
+        return self._command(argv, signal.SIGINT, lock_fd)
 
     async def ready(self) -> bool:
         with contextlib.suppress(OSError, TimeoutError, asyncpg.CannotConnectNowError):
@@ -161,14 +157,11 @@ class PostgresServer:
         finally:
             await session.close()
 
-    def tidy(self) -> None:
-        remove_sockets(self._sockets, f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock")
-
     def _command(self, argv: list[str], stop_signal: signal.Signals, lock_fd: int) -> Command:
         return Command(
             name=Path(argv[0]).name,
             argv=tuple(argv),
-            log_path=self._log_path,
+            log_path=self.log_path,
             stop_signal=stop_signal,
             uid=self._uid,
             lock_fd=lock_fd,
@@ -210,7 +203,7 @@ class PostgresServer:
             if Path(f"/proc/{pid}/cwd").resolve() == self._cluster.resolve():
                 raise EngineError(f"Postgres already runs on {self._cluster} (process {pid}); stop it")
         pid_file.unlink(missing_ok=True)
-        (self._sockets / f".s.PGSQL.{_PORT}.lock").unlink(missing_ok=True)
+        (self.sockets / f".s.PGSQL.{_PORT}.lock").unlink(missing_ok=True)
 
     async def _make_cluster(self, binaries: PostgresBinaries, lock_fd: int) -> None:
         """Makes the database folder beside its place and moves it there: complete or not there at all.
