@@ -31,6 +31,7 @@ from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.postgres.pool import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
 
+C = TypeVar("C")
 T = TypeVar("T")
 
 # The first start on a folder makes a Postgres cluster; on a busy machine that takes a while.
@@ -159,14 +160,19 @@ async def open_postgres(settings: Settings, *, name: str = "cli") -> AsyncGenera
         await close_pool(pool)
 
 
-def with_pool(settings: Settings, tenant: str | None, work: Callable[[Pool, str], Awaitable[T]]) -> T:
-    """What the work gives, of Postgres and the tenant: the given one, else ORION_DEFAULT_TENANT."""
+def within(opening: AbstractAsyncContextManager[C], work: Callable[[C], Awaitable[T]]) -> T:
+    """What the work gives, of what is open meanwhile."""
 
     async def run() -> T:
-        async with open_postgres(settings) as pool:
-            return await work(pool, tenant or settings.default_tenant)
+        async with opening as opened:
+            return await work(opened)
 
     return asyncio.run(run())
+
+
+def with_pool(settings: Settings, tenant: str | None, work: Callable[[Pool, str], Awaitable[T]]) -> T:
+    """What the work gives, of Postgres and the tenant: the given one, else ORION_DEFAULT_TENANT."""
+    return within(open_postgres(settings), lambda pool: work(pool, tenant or settings.default_tenant))
 
 
 @contextlib.asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, cast
 
@@ -10,7 +9,7 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from orion_recall.cli.addresses import DataFolder, find_started, open_client
+from orion_recall.cli.addresses import DataFolder, find_started, open_client, within
 from orion_recall.cli.options import with_fields, with_times
 from orion_recall.cli.output import (
     Remark,
@@ -91,12 +90,9 @@ def ask(
     options = with_times(options, timezone=options.get("timezone"))
     if explain or by_layer:
         options["include"] = {"trace": explain, "layers": by_layer}
-
-    async def recall() -> RecallReplyV1:
-        async with open_client(settings) as client:
-            return await client.recall(text, timeout_s=timeout, **query, options=options)
-
-    reply = asyncio.run(recall())
+    reply = within(
+        open_client(settings), lambda client: client.recall(text, timeout_s=timeout, **query, options=options)
+    )
     value = reply.model_dump(mode="json", exclude_unset=True)
     if reply.error:
         show(value)
