@@ -80,12 +80,9 @@ def ask(
     Example: `orion-recall ask "What is wrong with the crane?" --since "last week" --k 5`
     """
     # A worker would refuse it as well, and keep it among the messages that failed.
-    for scope, needed, given in (
-        ("session", "session", query.get("session_id")),
-        ("user", "user", options.get("user")),
-    ):
+    for scope, given in (("session", query.get("session_id")), ("user", options.get("user"))):
         if options.get("scope") == scope and given is None:
-            raise typer.BadParameter(f"scope {scope} needs --{needed}")
+            raise typer.BadParameter(f"scope {scope} needs --{scope}")
     settings = find_started(data)
     options = with_times(options, timezone=options.get("timezone"))
     if explain or by_layer:

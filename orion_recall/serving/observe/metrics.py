@@ -168,7 +168,7 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
         return _by("folder", {one.name: read(one) for one in running.disks})
 
     for make, name, unit, meaning, read in (
-        (count, "poison", "", "Entries delivered too often", lambda: _one(running.worker.counters.poison)),
+        (count, "poison", "", "Entries delivered too often", lambda: _one(running.worker.counts["poison"])),
         (count, "published", "", "Queries heard on channels, by what became of them",
          lambda: _by("result", running.channels.queries.counts)),
         (count, "decisions", "", "Decisions, by what became of them", decisions),
