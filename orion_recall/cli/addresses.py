@@ -57,13 +57,10 @@ def find(data: Path | None) -> Settings:
     running = read_addresses(settings.data_dir)
     if running is None:
         return settings
-    changes: dict[str, SecretStr] = {}
-    if settings.redis_url is None and running.redis_url is not None:
-        changes["redis_url"] = SecretStr(running.redis_url)
-    same_bus = settings.redis_url is None or running.redis_url is None
-    if settings.postgres_dsn is None and running.postgres_dsn is not None and same_bus:
-        changes["postgres_dsn"] = SecretStr(running.postgres_dsn)
-    return settings.changed(**changes)
+    found = {"redis_url": None if settings.redis_url is not None else running.redis_url}
+    if settings.postgres_dsn is None and (settings.redis_url is None or running.redis_url is None):
+        found["postgres_dsn"] = running.postgres_dsn
+    return settings.changed(**{name: SecretStr(url) for name, url in found.items() if url is not None})
 
 
 def find_started(data: Path | None) -> Settings:

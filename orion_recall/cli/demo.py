@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import shlex
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +30,6 @@ from orion_recall.sample.timed import sample_memories
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.source_specs import source_names
-from orion_recall.tasks import cancel
 from orion_recall.telemetry import log_to_stderr
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
@@ -84,7 +82,7 @@ async def _demo(folder: Path) -> dict[str, Any]:
         await migrate(engines.postgres_dsn)
         done("engines", "bus and Postgres run")
         settings = _settings(engines)
-        async with _serving(settings):
+        async with Service.start(settings) as service, service.serving() as serving:
             done("worker", "model loaded, worker ready")
             async with (
                 open_postgres(settings, name="demo") as pool,
@@ -97,6 +95,8 @@ async def _demo(folder: Path) -> dict[str, Any]:
                 sql = _SQL.format(session=session)
                 decisions = await _decisions(pool, sql, len(recalls))
                 done("decisions", f"{len(decisions)} decisions are in Postgres")
+            service.stop()
+            await serving
     done("stopped", "everything stopped")
     imported = {name: getattr(summary, name) for name in ("read", "stored", "unchanged", "conflict", "rejected")}
     return {
@@ -112,21 +112,6 @@ def _settings(engines: EmbeddedEngines) -> Settings:
         tenants=("default",), default_tenant="default", default_profile="reflect.v1", profiles_dir=None,
         timeline_table="collapse_mirror", timeline_columns={}, timeline_tenant=None,
     )  # fmt: skip
-
-
-@contextlib.asynccontextmanager
-async def _serving(settings: Settings) -> AsyncGenerator[None]:
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        waiting = asyncio.create_task(ready.wait())
-        try:
-            await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
-            yield
-            service.stop()
-            await serving
-        finally:
-            await cancel(serving, waiting)
 
 
 async def _import(client: RecallClient, pool: Pool, folder: Path, now: datetime) -> ImportSummary:

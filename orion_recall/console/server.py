@@ -274,14 +274,6 @@ class _Connection(H11Protocol):
             self._late = None
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the program around it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
 @contextlib.asynccontextmanager
 async def running_console(settings: Settings, read_status: ReadStatus) -> AsyncGenerator[str]:
     """The console while it takes requests; gives its address.
@@ -365,7 +357,9 @@ async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[Non
         server_header=False,
         timeout_graceful_shutdown=_STOP_S,
     )
-    server = _Server(config)
+    server = uvicorn.Server(config)
+    # They are left to the program around it.
+    server.capture_signals = contextlib.nullcontext  # pyright: ignore[reportAttributeAccessIssue]
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield

@@ -33,6 +33,7 @@ from orion_recall.serving.query_queue import Admission, QueryQueue
 from orion_recall.serving.trials import Shadows, to_decisions
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
 
 _HASH_DIGITS = 12
 
@@ -231,6 +232,17 @@ class Service:
         for error in ended:
             if isinstance(error, Exception):
                 raise error
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncGenerator[asyncio.Task[None]]:
+        """The task that serves, once it takes queries or has ended; it is cancelled with the block."""
+        ready = asyncio.Event()
+        serving, waiting = asyncio.create_task(self.serve(ready)), asyncio.create_task(ready.wait())
+        try:
+            await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+            yield serving
+        finally:
+            await cancel(serving, waiting)
 
     def _heartbeat_fields(self) -> Mapping[str, str]:
         def iso(seconds: float) -> str:
