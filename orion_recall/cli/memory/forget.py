@@ -59,9 +59,9 @@ def forget_memories(
 
 def _target(settings: Settings, ids: list[str] | None, *, tenant: str | None, **others: str | None) -> Target:
     """What is to be forgotten. SettingsError for none, for several, and for one that is empty."""
-    kinds: dict[str, tuple[str, ...]] = {"id": tuple(ids)} if ids is not None else {}
-    kinds |= {name: (value,) for name, value in others.items() if value is not None}
-    for name, values in {**kinds, **({"tenant": (tenant,)} if tenant is not None else {})}.items():
+    given = {"id": ids} | {name: None if value is None else [value] for name, value in others.items()}
+    kinds = {name: values for name, values in given.items() if values is not None}
+    for name, values in (kinds if tenant is None else {**kinds, "tenant": [tenant]}).items():
         # An empty one, as of a script's unset variable, must not widen what is forgotten.
         if not values or any(not value.strip() for value in values):
             raise SettingsError(f"--{name} is empty: nothing is forgotten")
