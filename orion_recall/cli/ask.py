@@ -22,7 +22,6 @@ from orion_recall.cli.output import (
     pairs,
     print_error,
     show,
-    table,
     visible,
     wants_json,
 )
@@ -112,7 +111,7 @@ def _shown(reply: RecallReplyV1, *, explain: bool) -> Iterator[Shown]:
     yield reply.bundle.rendered or Remark(nothing_of(stats))
     if reply.bundle.layers is not None:
         yield ""
-        yield table(("layer", "items"), [(name, ", ".join(ids)) for name, ids in reply.bundle.layers.items()])
+        yield Table(("layer", "items"), [(name, ", ".join(ids)) for name, ids in reply.bundle.layers.items()])
     if explain:
         yield from trace_shown(stats, stats.trace or {})
     else:
@@ -166,7 +165,7 @@ def trace_shown(stats: BundleStats, trace: Json) -> Iterator[Shown]:
                  dropped_words(str(one["dropped"]["reason"]), one_line(str(one["dropped"]["for"] or "another"))))
                 for one in best
             ]  # fmt: skip
-            yield table(("memory", "score", "found by", "because"), rows)
+            yield Table(("memory", "score", "found by", "because"), rows)
         yield from _lines(f"{count} {dropped_words(reason)} ({reason})" for reason, count in counts.items())
     yield heading("Where it was searched")
     yield from _lines(["Nowhere."]) if stats.sources == {} else [source_table(stats)]
@@ -241,7 +240,7 @@ def cascade_steps(cascade: Json) -> Table:
             why = f"not asked: {NOT_ASKED[step['not_asked']]}"
         sure = _points(step["confidence"], 2)
         rows.append((step["depth"], step["layer"], step["hits"], sure, round(step["ms"], 1), why))
-    return table(("depth", "layer", "hits", "sure", "ms", ""), rows)
+    return Table(("depth", "layer", "hits", "sure", "ms", ""), rows)
 
 
 def source_table(stats: BundleStats) -> Table:
@@ -249,7 +248,7 @@ def source_table(stats: BundleStats) -> Table:
     rows = [
         (name, one.status, one.count, round(one.ms, 1), one.error) for name, one in (stats.sources or {}).items()
     ]
-    return table(("source", "status", "hits", "ms", "error"), rows)
+    return Table(("source", "status", "hits", "ms", "error"), rows)
 
 
 def _ranking(shown: Sequence[Json], *, is_wide: bool) -> Table:
@@ -264,7 +263,7 @@ def _ranking(shown: Sequence[Json], *, is_wide: bool) -> Table:
         "what it says": [_text(one) if is_wide else "" for one in shown],
     }
     told = {head: cells for head, cells in columns.items() if any(cells)}
-    return table(told, list(zip(*told.values(), strict=True)))
+    return Table(told, list(zip(*told.values(), strict=True)))
 
 
 def _made_of(one: Json) -> str:

@@ -23,6 +23,7 @@ from orion_recall.cli.output import (
     NotFound,
     Remark,
     Shown,
+    Table,
     counted,
     document,
     group,
@@ -33,7 +34,6 @@ from orion_recall.cli.output import (
     print_error,
     progress_bars,
     show,
-    table,
     wants_json,
 )
 from orion_recall.cli.setup.profiles import named_profile
@@ -390,11 +390,11 @@ def _replay_shown(
             for one in summary.changed[:most]
         ]  # fmt: skip
         title = f"\nThe most changed of {counted(len(summary.changed), 'changed query', 'changed queries')}"
-        yield table(("decision", "query", "overlap", "gained", "lost", "used and lost"), changed, title=title)
+        yield Table(("decision", "query", "overlap", "gained", "lost", "used and lost"), changed, title=title)
     yield from map(Remark, _remarks(run, summary))
     if verdict is not None and verdict.checks:
         checks = [(check.threshold.text, check.words, check.verdict) for check in verdict.checks]
-        yield table(("threshold", "found", ""), checks, title="\nThe gate")
+        yield Table(("threshold", "found", ""), checks, title="\nThe gate")
     if verdict is not None and verdict.cannot_judge is not None:
         yield Remark(f"it cannot be judged: {verdict.cannot_judge}")
 
@@ -458,8 +458,8 @@ def compared_shown(between: Compared, title: str) -> Iterator[Shown]:
         rows.append((name, f"{one.before:.4g}", f"{one.after:.4g}", *difference))
     for name, (was, now) in (("p50_ms", between.p50_ms), ("p95_ms", between.p95_ms)):
         rows.append((name, f"{was:.4g}", f"{now:.4g}", f"{now - was:+.4g}", ""))
-    yield table(("", "before", "after", "difference", "95% interval"), rows, title=title)
+    yield Table(("", "before", "after", "difference", "95% interval"), rows, title=title)
     if between.means:
         means = between.means.items()
         alike = [(name, f"{mean.mean:.4f}", interval(mean), queries) for name, (mean, queries) in means]
-        yield table(("both", "mean", "95% interval", "queries"), alike)
+        yield Table(("both", "mean", "95% interval", "queries"), alike)

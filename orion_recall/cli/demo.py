@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from rich.text import Text
 
 from orion_recall.cli.addresses import open_postgres
-from orion_recall.cli.output import Shown, Table, counted, heading, note, show, table
+from orion_recall.cli.output import Shown, Table, counted, heading, note, show
 from orion_recall.client import RecallClient
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -164,7 +164,7 @@ def _shown(told: dict[str, Any]) -> Iterator[Shown]:
         yield f"{one['question']}\n{_answer(one).partition(chr(10))[0]}"
     yield heading("The decisions, read back by SQL")
     yield Text(told["sql"], style="dim")
-    yield table(told["decisions"][0], [list(row.values()) for row in told["decisions"]])
+    yield Table(told["decisions"][0], [list(row.values()) for row in told["decisions"]])
     folder = shlex.quote(told["data_dir"])
     yield (
         f"\nAsk it yourself: orion-recall up --data {folder}, and from another terminal\n"
@@ -189,4 +189,4 @@ def _sources_table(recalls: Sequence[dict[str, Any]]) -> Table:
         return f"{source['status']}{found}"
 
     rows = [(name, *(cell(one, name) for one in recalls)) for name in source_names()]
-    return table(("source", *(one["profile"] for one in recalls)), rows)
+    return Table(("source", *(one["profile"] for one in recalls)), rows)

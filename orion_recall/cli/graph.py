@@ -22,6 +22,7 @@ from orion_recall.cli.output import (
     NotFound,
     Remark,
     Shown,
+    Table,
     bars,
     counted,
     group,
@@ -29,7 +30,6 @@ from orion_recall.cli.output import (
     listed,
     note,
     show,
-    table,
     visible,
     wants_json,
 )
@@ -260,7 +260,7 @@ def run_sparql(
         lambda graph, whose: graph.table(query, graph=tenant_graph(whose), limit=limit),
     )  # fmt: skip
     value = {"columns": found.columns, "rows": found.rows, "truncated": found.truncated}
-    show(value, table(found.columns, found.rows), remarks=[limited(limit, "row") if found.truncated else None])
+    show(value, Table(found.columns, found.rows), remarks=[limited(limit, "row") if found.truncated else None])
 
 
 @app.command("viz")

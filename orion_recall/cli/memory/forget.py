@@ -13,7 +13,7 @@ from rich.progress import SpinnerColumn, TextColumn
 from orion_recall.cli.addresses import Actor, DataFolder, dsn_of, find, open_bus, record_of
 from orion_recall.cli.memory.copies import OwnCopies
 from orion_recall.cli.memory.write import Yes, confirmed
-from orion_recall.cli.output import bars, counted, note, show, table
+from orion_recall.cli.output import Table, bars, counted, note, show
 from orion_recall.engines.embedded import read_addresses
 from orion_recall.errors import SettingsError
 from orion_recall.memory.forget.record import Kind, Place, Target
@@ -107,7 +107,7 @@ async def _forget(settings: Settings, target: Target, actor: str | None, *, dry_
     places = [(one.place, _went(one), one.remains, one.until) for one in report.places]
     left = [f"left to do: {one}" for one in report.unfinished]
     again = "run the same command again to finish it" if left else None
-    show(report, table(("place", went, "remains", "until"), places), remarks=[*left, again])
+    show(report, Table(("place", went, "remains", "until"), places), remarks=[*left, again])
     return 1 if report.unfinished else 0
 
 
