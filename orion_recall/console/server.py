@@ -34,7 +34,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.console import decision, memories, now, profiles
 from orion_recall.console.access import ConsoleRight, Sessions, TokenFile
-from orion_recall.console.rendering import HERE, Pages, decision_path
+from orion_recall.console.rendering import HERE, decision_path, templates
 from orion_recall.console.replay_process import Replaying
 from orion_recall.console.visit import Console, Form, Handler, ReadStatus, Visit, guarded, read_form, sign_in_page
 from orion_recall.postgres.pool import close_pool, open_pool
@@ -301,7 +301,7 @@ async def running_console(settings: Settings, read_status: ReadStatus) -> AsyncG
             client=await stack.enter_async_context(client),
             redis=redis,
             read_status=read_status,
-            pages=Pages(),
+            templates=templates(),
             sessions=Sessions(),
             tokens=tokens,
             cookie=f"orion_console_{port}",
