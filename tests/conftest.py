@@ -26,7 +26,7 @@ if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_us
     os.environ["TMPDIR"] = tempfile.tempdir = str(_MEMORY)
 
 # Root's databases lie outside temporary folders that their user cannot enter, and would be left behind there.
-if os.geteuid() == 0 and closed_folder(Path(tempfile.gettempdir(), "x"), UNPRIVILEGED_ID, UNPRIVILEGED_ID):
+if os.geteuid() == 0 and closed_folder(Path(tempfile.gettempdir(), "x"), UNPRIVILEGED_ID):
     os.environ["TMPDIR"] = tempfile.tempdir = "/tmp"
 
 quick_start.install()

@@ -31,6 +31,7 @@ from orion_recall.errors import BusUnavailable, SettingsError
 from orion_recall.postgres.pool import Pool, close_pool, open_pool
 from orion_recall.settings import Settings
 
+C = TypeVar("C")
 T = TypeVar("T")
 
 # The first start on a folder makes a Postgres cluster; on a busy machine that takes a while.
@@ -56,13 +57,10 @@ def find(data: Path | None) -> Settings:
     running = read_addresses(settings.data_dir)
     if running is None:
         return settings
-    changes: dict[str, SecretStr] = {}
-    if settings.redis_url is None and running.redis_url is not None:
-        changes["redis_url"] = SecretStr(running.redis_url)
-    same_bus = settings.redis_url is None or running.redis_url is None
-    if settings.postgres_dsn is None and running.postgres_dsn is not None and same_bus:
-        changes["postgres_dsn"] = SecretStr(running.postgres_dsn)
-    return settings.changed(**changes)
+    found = {"redis_url": None if settings.redis_url is not None else running.redis_url}
+    if settings.postgres_dsn is None and (settings.redis_url is None or running.redis_url is None):
+        found["postgres_dsn"] = running.postgres_dsn
+    return settings.changed(**{name: SecretStr(url) for name, url in found.items() if url is not None})
 
 
 def find_started(data: Path | None) -> Settings:
@@ -159,14 +157,19 @@ async def open_postgres(settings: Settings, *, name: str = "cli") -> AsyncGenera
         await close_pool(pool)
 
 
-def with_pool(settings: Settings, tenant: str | None, work: Callable[[Pool, str], Awaitable[T]]) -> T:
-    """What the work gives, of Postgres and the tenant: the given one, else ORION_DEFAULT_TENANT."""
+def within(opening: AbstractAsyncContextManager[C], work: Callable[[C], Awaitable[T]]) -> T:
+    """What the work gives, of what is open meanwhile."""
 
     async def run() -> T:
-        async with open_postgres(settings) as pool:
-            return await work(pool, tenant or settings.default_tenant)
+        async with opening as opened:
+            return await work(opened)
 
     return asyncio.run(run())
+
+
+def with_pool(settings: Settings, tenant: str | None, work: Callable[[Pool, str], Awaitable[T]]) -> T:
+    """What the work gives, of Postgres and the tenant: the given one, else ORION_DEFAULT_TENANT."""
+    return within(open_postgres(settings), lambda pool: work(pool, tenant or settings.default_tenant))
 
 
 @contextlib.asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, cast
 
@@ -10,7 +9,7 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from orion_recall.cli.addresses import DataFolder, find_started, open_client
+from orion_recall.cli.addresses import DataFolder, find_started, open_client, within
 from orion_recall.cli.options import with_fields, with_times
 from orion_recall.cli.output import (
     Remark,
@@ -23,7 +22,6 @@ from orion_recall.cli.output import (
     pairs,
     print_error,
     show,
-    table,
     visible,
     wants_json,
 )
@@ -81,22 +79,16 @@ def ask(
     Example: `orion-recall ask "What is wrong with the crane?" --since "last week" --k 5`
     """
     # A worker would refuse it as well, and keep it among the messages that failed.
-    for scope, needed, given in (
-        ("session", "session", query.get("session_id")),
-        ("user", "user", options.get("user")),
-    ):
+    for scope, given in (("session", query.get("session_id")), ("user", options.get("user"))):
         if options.get("scope") == scope and given is None:
-            raise typer.BadParameter(f"scope {scope} needs --{needed}")
+            raise typer.BadParameter(f"scope {scope} needs --{scope}")
     settings = find_started(data)
     options = with_times(options, timezone=options.get("timezone"))
     if explain or by_layer:
         options["include"] = {"trace": explain, "layers": by_layer}
-
-    async def recall() -> RecallReplyV1:
-        async with open_client(settings) as client:
-            return await client.recall(text, timeout_s=timeout, **query, options=options)
-
-    reply = asyncio.run(recall())
+    reply = within(
+        open_client(settings), lambda client: client.recall(text, timeout_s=timeout, **query, options=options)
+    )
     value = reply.model_dump(mode="json", exclude_unset=True)
     if reply.error:
         show(value)
@@ -119,7 +111,7 @@ def _shown(reply: RecallReplyV1, *, explain: bool) -> Iterator[Shown]:
     yield reply.bundle.rendered or Remark(nothing_of(stats))
     if reply.bundle.layers is not None:
         yield ""
-        yield table(("layer", "items"), [(name, ", ".join(ids)) for name, ids in reply.bundle.layers.items()])
+        yield Table(("layer", "items"), [(name, ", ".join(ids)) for name, ids in reply.bundle.layers.items()])
     if explain:
         yield from trace_shown(stats, stats.trace or {})
     else:
@@ -173,7 +165,7 @@ def trace_shown(stats: BundleStats, trace: Json) -> Iterator[Shown]:
                  dropped_words(str(one["dropped"]["reason"]), one_line(str(one["dropped"]["for"] or "another"))))
                 for one in best
             ]  # fmt: skip
-            yield table(("memory", "score", "found by", "because"), rows)
+            yield Table(("memory", "score", "found by", "because"), rows)
         yield from _lines(f"{count} {dropped_words(reason)} ({reason})" for reason, count in counts.items())
     yield heading("Where it was searched")
     yield from _lines(["Nowhere."]) if stats.sources == {} else [source_table(stats)]
@@ -248,7 +240,7 @@ def cascade_steps(cascade: Json) -> Table:
             why = f"not asked: {NOT_ASKED[step['not_asked']]}"
         sure = _points(step["confidence"], 2)
         rows.append((step["depth"], step["layer"], step["hits"], sure, round(step["ms"], 1), why))
-    return table(("depth", "layer", "hits", "sure", "ms", ""), rows)
+    return Table(("depth", "layer", "hits", "sure", "ms", ""), rows)
 
 
 def source_table(stats: BundleStats) -> Table:
@@ -256,7 +248,7 @@ def source_table(stats: BundleStats) -> Table:
     rows = [
         (name, one.status, one.count, round(one.ms, 1), one.error) for name, one in (stats.sources or {}).items()
     ]
-    return table(("source", "status", "hits", "ms", "error"), rows)
+    return Table(("source", "status", "hits", "ms", "error"), rows)
 
 
 def _ranking(shown: Sequence[Json], *, is_wide: bool) -> Table:
@@ -271,7 +263,7 @@ def _ranking(shown: Sequence[Json], *, is_wide: bool) -> Table:
         "what it says": [_text(one) if is_wide else "" for one in shown],
     }
     told = {head: cells for head, cells in columns.items() if any(cells)}
-    return table(told, list(zip(*told.values(), strict=True)))
+    return Table(told, list(zip(*told.values(), strict=True)))
 
 
 def _made_of(one: Json) -> str:

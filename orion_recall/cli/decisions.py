@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from orion_recall.cli.addresses import DataFolder, analyst_of, find, record_of, with_pool
+from orion_recall.cli.addresses import DataFolder, analyst_of, find, open_postgres, record_of, within
 from orion_recall.cli.ask import cascade_steps, trace_shown
 from orion_recall.cli.evaluate import CacheFolder, NoCache, cache_of, interval
 from orion_recall.cli.options import MOMENT_HELP, moment
@@ -23,6 +23,7 @@ from orion_recall.cli.output import (
     NotFound,
     Remark,
     Shown,
+    Table,
     counted,
     document,
     group,
@@ -33,7 +34,6 @@ from orion_recall.cli.output import (
     print_error,
     progress_bars,
     show,
-    table,
     wants_json,
 )
 from orion_recall.cli.setup.profiles import named_profile
@@ -92,12 +92,12 @@ def show_decision(decision_id: DecisionId, data: DataFolder = None) -> None:
     Example: `orion-recall decisions show 875a5172`
     """
 
-    async def get(pool: Pool, _: str) -> list[tuple[RecallDecisionV1, SelectedTexts]]:
+    async def get(pool: Pool) -> list[tuple[RecallDecisionV1, SelectedTexts]]:
         log = DecisionLog(pool)
         found = await log.get(decision_id) or await log.get(await whole_id(decision_id, log.ids_starting))
         return [(one, await selected_texts(pool, one.id)) for one in found]
 
-    found = with_pool(find(data), None, get)
+    found = within(open_postgres(find(data)), get)
     decisions = [decision.model_dump(mode="json") for decision, _ in found]
     value = {"decisions": decisions, "texts": {decision.id: texts for decision, texts in found}}
     show(value, *(part for decision, texts in found for part in _parts(decision, texts)))
@@ -210,10 +210,10 @@ def list_decisions(
     if outcome is not None and outcome not in OUTCOMES:
         raise SettingsError(f"--outcome: {outcome!r} is none of {', '.join(OUTCOMES)}")
     after = moment("--since", since)
-    decisions, left_out = with_pool(
-        find(data), None,
-        lambda pool, _: DecisionLog(pool).latest(limit, outcome=outcome, profile=profile, since=after),
-    )  # fmt: skip
+    decisions, left_out = within(
+        open_postgres(find(data)),
+        lambda pool: DecisionLog(pool).latest(limit, outcome=outcome, profile=profile, since=after),
+    )
     rows = [
         (f"{one.created_at:%Y-%m-%d %H:%M}", one.id[:_ID_CHARS], one.profile, one.outcome, round(one.latency_ms, 1),
          len(one.selected_ids), one.query[:_QUERY_CHARS])
@@ -239,8 +239,7 @@ def run_sql(
 
     Example: `orion-recall decisions sql "SELECT * FROM recall_by_source ORDER BY hour DESC" --limit 8`
     """
-
-    result = with_pool(analyst_of(find(data)), None, lambda pool, _: DecisionLog(pool).run_sql(sql, limit))
+    result = within(open_postgres(analyst_of(find(data))), lambda pool: DecisionLog(pool).run_sql(sql, limit))
     size = (
         f"limited to {SQL_MOST_BYTES >> 20} MiB, which are {counted(len(result.rows), 'row')}: name fewer columns, "
     )
@@ -273,7 +272,7 @@ def purge_decisions(
     if before is None or before > datetime.now(UTC):
         raise SettingsError(f"--older-than: {older_than!r} is in the future: that would be every decision")
     delete = count_older if dry_run else purge_older
-    gone = with_pool(find(data), None, lambda pool, _: delete(pool, before))
+    gone = within(open_postgres(find(data)), lambda pool: delete(pool, before))
     what = "would be deleted" if dry_run else "deleted"
     listed(
         {"older_than": before, "dry_run": dry_run, **asdict(gone)},
@@ -391,11 +390,11 @@ def _replay_shown(
             for one in summary.changed[:most]
         ]  # fmt: skip
         title = f"\nThe most changed of {counted(len(summary.changed), 'changed query', 'changed queries')}"
-        yield table(("decision", "query", "overlap", "gained", "lost", "used and lost"), changed, title=title)
+        yield Table(("decision", "query", "overlap", "gained", "lost", "used and lost"), changed, title=title)
     yield from map(Remark, _remarks(run, summary))
     if verdict is not None and verdict.checks:
         checks = [(check.threshold.text, check.words, check.verdict) for check in verdict.checks]
-        yield table(("threshold", "found", ""), checks, title="\nThe gate")
+        yield Table(("threshold", "found", ""), checks, title="\nThe gate")
     if verdict is not None and verdict.cannot_judge is not None:
         yield Remark(f"it cannot be judged: {verdict.cannot_judge}")
 
@@ -435,7 +434,8 @@ def compare_profiles(
     Example: `orion-recall decisions compare --since P7D`
     """
     after = moment("--since", since)
-    found = with_pool(find(data), None, lambda pool, _: compared_trials(pool, profile=profile, since=after, k=k))
+    opening = open_postgres(find(data))
+    found = within(opening, lambda pool: compared_trials(pool, profile=profile, since=after, k=k))
     trials = [
         {"kind": kind, "profile": answering, "tried_profile": tried} | report.compared_json(both)
         for kind, answering, tried, both in found
@@ -458,8 +458,8 @@ def compared_shown(between: Compared, title: str) -> Iterator[Shown]:
         rows.append((name, f"{one.before:.4g}", f"{one.after:.4g}", *difference))
     for name, (was, now) in (("p50_ms", between.p50_ms), ("p95_ms", between.p95_ms)):
         rows.append((name, f"{was:.4g}", f"{now:.4g}", f"{now - was:+.4g}", ""))
-    yield table(("", "before", "after", "difference", "95% interval"), rows, title=title)
+    yield Table(("", "before", "after", "difference", "95% interval"), rows, title=title)
     if between.means:
         means = between.means.items()
         alike = [(name, f"{mean.mean:.4f}", interval(mean), queries) for name, (mean, queries) in means]
-        yield table(("both", "mean", "95% interval", "queries"), alike)
+        yield Table(("both", "mean", "95% interval", "queries"), alike)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import shlex
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +16,7 @@ from pydantic import SecretStr
 from rich.text import Text
 
 from orion_recall.cli.addresses import open_postgres
-from orion_recall.cli.output import Shown, Table, counted, heading, note, show, table
+from orion_recall.cli.output import Shown, Table, counted, heading, note, show
 from orion_recall.client import RecallClient
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -31,7 +30,6 @@ from orion_recall.sample.timed import sample_memories
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
 from orion_recall.source_specs import source_names
-from orion_recall.tasks import cancel
 from orion_recall.telemetry import log_to_stderr
 
 PROFILES = ("assist.light.v1", "reflect.v1", "deep.graph.v1")
@@ -84,7 +82,7 @@ async def _demo(folder: Path) -> dict[str, Any]:
         await migrate(engines.postgres_dsn)
         done("engines", "bus and Postgres run")
         settings = _settings(engines)
-        async with _serving(settings):
+        async with Service.start(settings) as service, service.serving() as serving:
             done("worker", "model loaded, worker ready")
             async with (
                 open_postgres(settings, name="demo") as pool,
@@ -97,6 +95,8 @@ async def _demo(folder: Path) -> dict[str, Any]:
                 sql = _SQL.format(session=session)
                 decisions = await _decisions(pool, sql, len(recalls))
                 done("decisions", f"{len(decisions)} decisions are in Postgres")
+            service.stop()
+            await serving
     done("stopped", "everything stopped")
     imported = {name: getattr(summary, name) for name in ("read", "stored", "unchanged", "conflict", "rejected")}
     return {
@@ -112,21 +112,6 @@ def _settings(engines: EmbeddedEngines) -> Settings:
         tenants=("default",), default_tenant="default", default_profile="reflect.v1", profiles_dir=None,
         timeline_table="collapse_mirror", timeline_columns={}, timeline_tenant=None,
     )  # fmt: skip
-
-
-@contextlib.asynccontextmanager
-async def _serving(settings: Settings) -> AsyncGenerator[None]:
-    async with Service.start(settings) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        waiting = asyncio.create_task(ready.wait())
-        try:
-            await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
-            yield
-            service.stop()
-            await serving
-        finally:
-            await cancel(serving, waiting)
 
 
 async def _import(client: RecallClient, pool: Pool, folder: Path, now: datetime) -> ImportSummary:
@@ -179,7 +164,7 @@ def _shown(told: dict[str, Any]) -> Iterator[Shown]:
         yield f"{one['question']}\n{_answer(one).partition(chr(10))[0]}"
     yield heading("The decisions, read back by SQL")
     yield Text(told["sql"], style="dim")
-    yield table(told["decisions"][0], [list(row.values()) for row in told["decisions"]])
+    yield Table(told["decisions"][0], [list(row.values()) for row in told["decisions"]])
     folder = shlex.quote(told["data_dir"])
     yield (
         f"\nAsk it yourself: orion-recall up --data {folder}, and from another terminal\n"
@@ -204,4 +189,4 @@ def _sources_table(recalls: Sequence[dict[str, Any]]) -> Table:
         return f"{source['status']}{found}"
 
     rows = [(name, *(cell(one, name) for one in recalls)) for name in source_names()]
-    return table(("source", *(one["profile"] for one in recalls)), rows)
+    return Table(("source", *(one["profile"] for one in recalls)), rows)

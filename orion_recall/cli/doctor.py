@@ -12,7 +12,8 @@ import platform
 import resource
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
@@ -74,8 +75,8 @@ class Check:
 class Finding:
     """The result of the check of one store. Remarks are no problems."""
 
-    store: str
-    kind: str
+    store: str = ""
+    kind: str = ""
     arms: Sequence[str] = ()
     problems: Sequence[str] = ()
     remarks: Sequence[str] = ()
@@ -326,76 +327,75 @@ async def _channels(settings: Settings) -> dict[str, Any]:
 
 # The stores
 
+Look = Callable[[contextlib.AsyncExitStack], Awaitable[Finding]]
+
 
 async def _stores(settings: Settings) -> list[Finding]:
     mappings = load_mappings(settings.mappings)
     async with contextlib.AsyncExitStack() as stack:
         embeds = bool(mappings.qdrant) or settings.qdrant_url is not None
         embedder = await stack.enter_async_context(open_embedder(settings)) if embeds else None
-        looks: list[tuple[str, str, Awaitable[Finding]]] = []
+        looks: list[tuple[str, str, Look]] = []
         if embedder is not None and settings.qdrant_url:
             index = index_of(settings, embedder, SparseEncoder(settings.keyword_weights))
-            look = _own(index, settings, "qdrant", ["vector", "lexical"], index.without_tokens)
-            looks.append(("its own index", "qdrant", look))
+            arms = ["vector", "lexical"]
+            looks.append(("its own index", "qdrant", partial(_own, index, settings, arms, index.without_tokens)))
         if settings.sparql_url:
-            looks.append(("its own graph", "sparql", _own(graph_of(settings), settings, "sparql", ["rdf"])))
+            looks.append(("its own graph", "sparql", partial(_own, graph_of(settings), settings, ["rdf"], None)))
         if settings.timeline_table != OWN_VIEW:
-            looks.append(("its own timeline", "table", _own_timeline(settings)))
+            looks.append(("its own timeline", "table", partial(_own_timeline, settings)))
         if embedder is not None:
-            looks += [(one.name, "qdrant", _qdrant(one, embedder)) for one in mappings.qdrant]
-        looks += [(one.name, "sparql", _sparql(one)) for one in mappings.sparql]
-        looks += [(one.name, "table", _timeline(one.name, timeline_of(one, settings))) for one in mappings.tables]
-        looks += [(one.name, "package", _further(one, settings)) for one in further_sources()]
+            looks += [(one.name, "qdrant", partial(_qdrant, one, embedder)) for one in mappings.qdrant]
+        looks += [(one.name, "sparql", partial(_sparql, one)) for one in mappings.sparql]
+        looks += [(one.name, "table", partial(_timeline, timeline_of(one, settings))) for one in mappings.tables]
+        looks += [(one.name, "package", partial(_further, one, settings)) for one in further_sources()]
         return list(await asyncio.gather(*(_in_time(name, kind, look) for name, kind, look in looks)))
 
 
-async def _in_time(name: str, kind: str, look: Awaitable[Finding]) -> Finding:
+async def _in_time(name: str, kind: str, look: Look) -> Finding:
+    """What the look finds; what it leaves on its stack is closed in the same time."""
     try:
-        async with asyncio.timeout(_TIMEOUT_S):
-            return await look
+        async with asyncio.timeout(_TIMEOUT_S), contextlib.AsyncExitStack() as stack:
+            found = await look(stack)
+            return replace(found, store=found.store or name, kind=kind)
     except (SourceError, SettingsError, ModelError) as error:
-        return Finding(store=name, kind=kind, problems=[str(error)])
+        why = str(error)
     except TimeoutError:
-        return Finding(store=name, kind=kind, problems=[f"no answer within {_TIMEOUT_S:.0f} s"])
+        why = f"no answer within {_TIMEOUT_S:.0f} s"
+    return Finding(store=name, kind=kind, problems=[why])
 
 
 async def _own(
     part: MemoryIndex | MemoryGraph,
     settings: Settings,
-    kind: str,
-    sources: Sequence[str],
-    without_tokens: Callable[[], Awaitable[str | None]] | None = None,
+    arms: Sequence[str],
+    without_tokens: Callable[[], Awaitable[str | None]] | None,
+    stack: contextlib.AsyncExitStack,
 ) -> Finding:
-    try:
-        mark = await identity_of(settings)
-        if mark is not None:
-            part.expect(mark)
-        await part.open()
-        await part.check()
-        without = None if without_tokens is None else await without_tokens()
-    finally:
-        await part.close()
+    stack.push_async_callback(part.close)
+    mark = await identity_of(settings)
+    if mark is not None:
+        part.expect(mark)
+    await part.open()
+    await part.check()
+    without = None if without_tokens is None else await without_tokens()
     whose = "of the record" if settings.dsn is not None else "whose it is was not asked, without Postgres"
     remarks = [f"at position {part.position}, {whose}"]
     if without is not None:
         remarks.append(f"no late interaction (ranking.late): {without}")
-    return Finding(store=f"its own {part.kind}", kind=kind, arms=sources, remarks=remarks)
+    return Finding(arms=arms, remarks=remarks)
 
 
-async def _further(spec: SourceSpec, settings: Settings) -> Finding:
-    async with contextlib.AsyncExitStack() as stack:
-        source = await open_one(spec, settings, stack)
-        told = await source.check()
-    return Finding(store=spec.name, kind="package", arms=[spec.name], remarks=[] if told is None else [told])
+async def _further(spec: SourceSpec, settings: Settings, stack: contextlib.AsyncExitStack) -> Finding:
+    told = await (await open_one(spec, settings, stack)).check()
+    return Finding(arms=[spec.name], remarks=[] if told is None else [told])
 
 
-async def _qdrant(mapping: QdrantMapping, embedder: Embedder) -> Finding:
+async def _qdrant(mapping: QdrantMapping, embedder: Embedder, stack: contextlib.AsyncExitStack) -> Finding:
     collection = collection_of(mapping)
-    try:
-        dense, sparse = await collection.vectors()
-        count, payload = await collection.sample()
-    finally:
-        await collection.close()
+    stack.push_async_callback(collection.close)
+    dense, sparse = await collection.vectors()
+    count, payload = await collection.sample()
     problems: list[str] = []
     remarks: list[str] = []
     if mapping.vector in dense:
@@ -423,39 +423,32 @@ async def _qdrant(mapping: QdrantMapping, embedder: Embedder) -> Finding:
         if mapping.payload.time_format == "epoch" and is_in_milliseconds(shown.get("time")):
             problems.append("the sample's time is in milliseconds: set `time_format: epoch_ms`")
     arms = ["vector", *(["lexical"] if mapping.sparse else [])]
-    return Finding(
-        store=mapping.name, kind="qdrant", arms=arms, problems=problems, remarks=remarks, count=count, sample=shown
-    )
+    return Finding(arms=arms, problems=problems, remarks=remarks, count=count, sample=shown)
 
 
-async def _sparql(mapping: SparqlMapping) -> Finding:
+async def _sparql(mapping: SparqlMapping, stack: contextlib.AsyncExitStack) -> Finding:
     client = graph_client(mapping)
-    try:
-        sample = await MappedGraphSource(client, mapping).sample()
-    finally:
-        await client.close()
+    stack.push_async_callback(client.close)
+    sample = await MappedGraphSource(client, mapping).sample()
     nothing = f"nothing has both {mapping.label} and {mapping.text}: check graph, label and text"
     problems = [] if sample else [nothing]
-    return Finding(store=mapping.name, kind="sparql", arms=["rdf"], problems=problems, sample=dict(sample or {}))
+    return Finding(arms=["rdf"], problems=problems, sample=dict(sample or {}))
 
 
-async def _own_timeline(settings: Settings) -> Finding:
+async def _own_timeline(settings: Settings, stack: contextlib.AsyncExitStack) -> Finding:
     if settings.dsn is None:
         raise SettingsError("ORION_TIMELINE_TABLE is in the service's own Postgres: set ORION_POSTGRES_DSN")
-    return await _timeline(settings.timeline_table, TimelineSource(settings.dsn, timeline_table(settings)))
+    found = await _timeline(TimelineSource(settings.dsn, timeline_table(settings)), stack)
+    return replace(found, store=settings.timeline_table)
 
 
-async def _timeline(store: str, timeline: TimelineSource) -> Finding:
-    try:
-        sample = await timeline.sample()
-        total, lacking = await timeline.lacking()
-        nobodys = (await timeline.shape()).without_tenant
-    finally:
-        await timeline.close()
+async def _timeline(timeline: TimelineSource, stack: contextlib.AsyncExitStack) -> Finding:
+    stack.push_async_callback(timeline.close)
+    sample = await timeline.sample()
+    total, lacking = await timeline.lacking()
+    nobodys = (await timeline.shape()).without_tenant
     problems = [nobodys] if nobodys else []
     remarks = [] if total else ["the table is empty"]
     if total and lacking:
         (problems if total in lacking.values() else remarks).append(unreadable_rows(total, lacking))
-    return Finding(
-        store=store, kind="table", arms=["sql_timeline"], problems=problems, remarks=remarks, sample=sample
-    )
+    return Finding(arms=["sql_timeline"], problems=problems, remarks=remarks, sample=sample)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orion_recall.cli.output import Remark, Shown, Table, counted, group, note, progress_bars, show, table
+from orion_recall.cli.output import Remark, Shown, Table, counted, group, note, progress_bars, show
 from orion_recall.cli.setup.profiles import named_profile
 from orion_recall.decisions.comparison import Mean
 from orion_recall.errors import EvaluationError, SettingsError
@@ -181,7 +181,7 @@ def score_run(
         for name, mean in overall.means.items()
     ]
     heads = (f"{category} ({scores.queries})" for category, scores in categories.items())
-    shown: list[Shown] = [table(("measure", f"all ({overall.queries})", "95% interval", *heads), rows)]
+    shown: list[Shown] = [Table(("measure", f"all ({overall.queries})", "95% interval", *heads), rows)]
     if measured.missing:
         missing = f"{counted(measured.missing, 'query')} of {overall.queries} without a line in the run"
         shown.append(Remark(f"{missing}, counted as 0 (--only-answered leaves them out)"))
@@ -195,7 +195,7 @@ def score_run(
             (name, *("-" if one is None else one if isinstance(one, int) else f"{one:.3f}" for one in of.values()))
             for name, of in {**groups, "all": overall_pass}.items()
         ]
-        shown.append(table(("category", *overall_pass), rows, title="\nEveryday pass"))
+        shown.append(Table(("category", *overall_pass), rows, title="\nEveryday pass"))
     if most:
         below, failures = measures.worst(measured, found, by, {(one.tenant, one.id): one.text for one in read})
         lowest = [
@@ -211,7 +211,7 @@ def score_run(
             for one in below[:most]
         ]  # fmt: skip
         columns = ("query_id", "category", by, "query", "evidence at rank", "failure")
-        shown.append(table(columns, rows, title=f"\nThe worst of {counted(len(below), 'query')} below 1 in {by}"))
+        shown.append(Table(columns, rows, title=f"\nThe worst of {counted(len(below), 'query')} below 1 in {by}"))
         shown += [Remark(f"{name}: {counted(count, 'query')}") for name, count in failures.items()]
     show(told, *shown)
 
@@ -253,13 +253,13 @@ def compare_runs(
         for name, one in between.items()
     ]  # fmt: skip
     columns = ("measure", "A", "B", "B - A", "95% interval", "p", "B wins", "ties", "B loses")
-    shown = [table(columns, figures, title=f"{counted(len(counting), 'query')}. A: {a}, B: {b}")]
+    shown = [Table(columns, figures, title=f"{counted(len(counting), 'query')}. A: {a}, B: {b}")]
     if changed:
         rows = [
             (one.id, one.category, _short(value_a), _short(value_b), one.text[:_QUERY_CHARS])
             for one, value_a, value_b in changed
         ]
-        shown.append(table(("query_id", "category", "A", "B", "query"), rows, title=f"\nMost changed by {by}"))
+        shown.append(Table(("query_id", "category", "A", "B", "query"), rows, title=f"\nMost changed by {by}"))
     listed = [
         {"query_id": query.id, "category": query.category, "query": query.text, "a": value_a, "b": value_b}
         for query, value_a, value_b in changed
@@ -346,7 +346,7 @@ def _tuned_shown(tuned: tune.Tuned, current: Profile) -> Iterator[Shown]:
         if weight or given[name] or any(fold[name] for fold in tuned.folds.values())
     ]
     columns = ("part", current.profile, "learned", *(f"without {name}" for name in tuned.folds))
-    yield table(columns, rows, title="Weights")
+    yield Table(columns, rows, title="Weights")
     yield figures_table(tuned.figures, current.profile, title="Figures")
     if (few := tuned.figures[0].scores.queries) < tune.FEW:
         queries = counted(few, "judged query", "judged queries")
@@ -402,7 +402,7 @@ def run_shown(out: Path, plan: Plan, found: RunSummary) -> Iterator[Shown]:
         yield "the timeline source was off (no ORION_POSTGRES_DSN)"
     times = {"all": found.query_ms, **{f"source {name}": ms for name, ms in found.source_ms.items()}}
     rows = [(name, *(f"{ms[share]:.2f}" for share in ("p50", "p95", "p99"))) for name, ms in times.items()]
-    yield table(("ms a query", "P50", "P95", "P99"), rows)
+    yield Table(("ms a query", "P50", "P95", "P99"), rows)
     if found.evidence_unknown:
         yield Remark(f"{counted(found.evidence_unknown, 'evidence id')} without a memory: they cannot be found")
     if found.late_off is not None:
@@ -430,7 +430,7 @@ def figures_table(
         for one in figures
     ]  # fmt: skip
     columns = (counted(figures[0].scores.queries, "query"), *shown, *(f"{name} - {against}" for name in recalls))
-    return table(columns, rows, title=title)
+    return Table(columns, rows, title=title)
 
 
 def interval(mean: Mean) -> str:

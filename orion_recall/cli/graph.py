@@ -16,12 +16,13 @@ from rich.progress import TextColumn
 from rich.text import Text
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.cli.addresses import DataFolder, Tenant, find
+from orion_recall.cli.addresses import DataFolder, Tenant, find, within
 from orion_recall.cli.options import MOMENT_HELP, moment
 from orion_recall.cli.output import (
     NotFound,
     Remark,
     Shown,
+    Table,
     bars,
     counted,
     group,
@@ -29,7 +30,6 @@ from orion_recall.cli.output import (
     listed,
     note,
     show,
-    table,
     visible,
     wants_json,
 )
@@ -45,7 +45,6 @@ from orion_recall.graph.cypher import Cell, QueryResult, run_cypher, similar_in_
 from orion_recall.graph.exchange.csv_files import tenant_of, tenants, write_csv
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.stores.reader import GraphReader, check_select, open_graph_reader
-from orion_recall.graph.stores.sparql_client import SparqlTable
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import entity_iri, tenant_graph
 from orion_recall.graph.vocabulary import shown as shown_time
@@ -84,12 +83,8 @@ def with_graph(
     settings: Settings, tenant: str | None, timeout_s: float, work: Callable[[GraphReader, str], Awaitable[T]]
 ) -> T:
     """What `work` gives, of the graph that the settings name and the tenant: the given one, else the default."""
-
-    async def run() -> T:
-        async with open_graph_reader(settings, timeout_s=timeout_s) as graph:
-            return await work(graph, tenant or settings.default_tenant)
-
-    return asyncio.run(run())
+    opening = open_graph_reader(settings, timeout_s=timeout_s)
+    return within(opening, lambda graph: work(graph, tenant or settings.default_tenant))
 
 
 async def entity_named(name: str, graph: GraphReader, tenant: str) -> str:
@@ -261,13 +256,12 @@ def run_sparql(
     Example: `orion-recall graph sparql "SELECT ?text WHERE { ?edge <urn:orion:vocabulary:text> ?text }" --limit 5`
     """
     check_select(query)
-
-    async def run(graph: GraphReader, whose: str) -> SparqlTable:
-        return await graph.table(query, graph=tenant_graph(whose), limit=limit)
-
-    found = with_graph(find(data), tenant, timeout, run)
+    found = with_graph(
+        find(data), tenant, timeout,
+        lambda graph, whose: graph.table(query, graph=tenant_graph(whose), limit=limit),
+    )  # fmt: skip
     value = {"columns": found.columns, "rows": found.rows, "truncated": found.truncated}
-    show(value, table(found.columns, found.rows), remarks=[limited(limit, "row") if found.truncated else None])
+    show(value, Table(found.columns, found.rows), remarks=[limited(limit, "row") if found.truncated else None])
 
 
 @app.command("viz")

@@ -170,7 +170,7 @@ def listed(
     remarks: Iterable[str | None] = (),
 ) -> None:  # fmt: skip
     """As `show`, a table of the rows; without any the remark `nothing`."""
-    show(value, *([table(columns, rows)] if rows else []), remarks=(None if rows else nothing, *remarks))
+    show(value, *([Table(columns, rows)] if rows else []), remarks=(None if rows else nothing, *remarks))
 
 
 def report(value: Mapping[str, Any]) -> None:
@@ -188,7 +188,7 @@ def document(value: Mapping[str, Any]) -> Iterator[Shown]:
         columns = dict.fromkeys(key for one in objects for key in one)
         kept = [key for key in columns if any(one.get(key) not in _NOTHING for one in objects)]
         rows = [[_cell(one.get(key)) for key in kept] for one in objects]
-        yield table([key.replace("_", " ") for key in kept], rows, title=f"\n{name.replace('_', ' ')}")
+        yield Table([key.replace("_", " ") for key in kept], rows, title=f"\n{name.replace('_', ' ')}")
 
 
 def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
@@ -270,24 +270,21 @@ def heading(text: str) -> Text:
     return Text(f"\n{text}", style="bold")
 
 
-def table(columns: Iterable[str], rows: Iterable[Sequence[object]], *, title: str | None = None) -> Table:
-    """A table that fits its console; numbers are aligned to the right."""
-    return Table([visible(head) for head in columns], [list(row) for row in rows], title=title)
-
-
 def pairs(rows: Iterable[tuple[str, object]], *, indent: int = 0) -> Padding:
     """Names and values, a line each."""
     return Padding(_grid(["", ""], [[visible(name), value] for name, value in rows]), (0, 0, 0, indent))
 
 
 class Table:
-    """A table for rich: prose wraps between words, any other value and every word stays whole.
+    """A table that fits its console: prose wraps between words, any other value and every word stays whole.
 
-    Where that leaves too little room each row is shown as a list of its fields.
+    Numbers are aligned to the right. Where that leaves too little room each row is shown as a list of its fields.
     """
 
-    def __init__(self, heads: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None) -> None:
-        self._heads, self._rows, self._title = heads, rows, title
+    def __init__(
+        self, columns: Iterable[str], rows: Iterable[Sequence[object]], *, title: str | None = None
+    ) -> None:
+        self._heads, self._rows, self._title = [*map(visible, columns)], [list(row) for row in rows], title
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self._title is not None:

@@ -82,7 +82,8 @@ async def _events(visit: Visit) -> AsyncGenerator[str]:
         sent |= {one.id: one.created_at for one in new}
         newest = min(datetime.now(UTC), max([newest, *(one.created_at for one in new)]))
         sent = {name: at for name, at in sent.items() if at >= newest - 2 * _LATE}
-        rows = [visit.console.pages.render("decision_row.html", one=one) for one in new]
+        row = visit.console.templates.get_template("decision_row.html")
+        rows = [row.render(one=one) for one in new]
         yield "".join(f"data: {' '.join(html.split())}\n\n" for html in rows) or ": nothing new\n\n"
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -103,31 +103,27 @@ def memory_path(tenant: str, memory_id: str) -> str:
     return f"/memory?{urlencode({'tenant': tenant, 'id': memory_id})}"
 
 
-class Pages:
+def templates() -> Environment:
     """The templates of the console."""
-
-    def __init__(self) -> None:
-        self._environment = Environment(
-            loader=FileSystemLoader(HERE / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            finalize=shown,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        known = {"pages_of_nav": _NAVIGATION, "decision_path": decision_path, "memory_path": memory_path}
-        cast("dict[str, object]", self._environment.globals).update(known)
-        filters: dict[str, object] = {
-            "exact": exact,
-            "when": when,
-            "ms": milliseconds,
-            "percent": percent,
-            "outcome": outcome_words,
-            "counted": counted,
-            "told": value_words,
-            "capitalize_first": capitalize_first,
-        }
-        cast("dict[str, object]", self._environment.filters).update(filters)
-
-    def render(self, template: str, /, **values: Any) -> str:
-        return self._environment.get_template(template).render(**values)
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    known = {"pages_of_nav": _NAVIGATION, "decision_path": decision_path, "memory_path": memory_path}
+    cast("dict[str, object]", made.globals).update(known)
+    filters: dict[str, object] = {
+        "exact": exact,
+        "when": when,
+        "ms": milliseconds,
+        "percent": percent,
+        "outcome": outcome_words,
+        "counted": counted,
+        "told": value_words,
+        "capitalize_first": capitalize_first,
+    }
+    cast("dict[str, object]", made.filters).update(filters)
+    return made

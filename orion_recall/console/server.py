@@ -34,7 +34,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
 from orion_recall.console import decision, memories, now, profiles
 from orion_recall.console.access import ConsoleRight, Sessions, TokenFile
-from orion_recall.console.rendering import HERE, Pages, decision_path
+from orion_recall.console.rendering import HERE, decision_path, templates
 from orion_recall.console.replay_process import Replaying
 from orion_recall.console.visit import Console, Form, Handler, ReadStatus, Visit, guarded, read_form, sign_in_page
 from orion_recall.postgres.pool import close_pool, open_pool
@@ -274,14 +274,6 @@ class _Connection(H11Protocol):
             self._late = None
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the program around it."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
 @contextlib.asynccontextmanager
 async def running_console(settings: Settings, read_status: ReadStatus) -> AsyncGenerator[str]:
     """The console while it takes requests; gives its address.
@@ -309,7 +301,7 @@ async def running_console(settings: Settings, read_status: ReadStatus) -> AsyncG
             client=await stack.enter_async_context(client),
             redis=redis,
             read_status=read_status,
-            pages=Pages(),
+            templates=templates(),
             sessions=Sessions(),
             tokens=tokens,
             cookie=f"orion_console_{port}",
@@ -365,7 +357,9 @@ async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncGenerator[Non
         server_header=False,
         timeout_graceful_shutdown=_STOP_S,
     )
-    server = _Server(config)
+    server = uvicorn.Server(config)
+    # They are left to the program around it.
+    server.capture_signals = contextlib.nullcontext  # pyright: ignore[reportAttributeAccessIssue]
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield

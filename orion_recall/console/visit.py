@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import parse_qsl
 
+from jinja2 import Environment
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from starlette.datastructures import ImmutableMultiDict
@@ -18,7 +19,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from orion_recall.bus.heartbeat import read_heartbeats
 from orion_recall.client import RecallClient
 from orion_recall.console.access import LIFETIME_S, LOCAL, Access, ConsoleRight, Sessions, TokenFile
-from orion_recall.console.rendering import Pages
 from orion_recall.console.replay_process import Replaying
 from orion_recall.decisions.log import DecisionLog
 from orion_recall.postgres.pool import Pool
@@ -86,7 +86,7 @@ class Console:
     client: RecallClient
     redis: Redis
     read_status: ReadStatus
-    pages: Pages
+    templates: Environment
     sessions: Sessions
     tokens: TokenFile | None
     cookie: str
@@ -156,8 +156,7 @@ class Visit:
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """A page of the console; a browser that has no session gets one."""
-        html = self.console.pages.render(
-            template,
+        html = self.console.templates.get_template(template).render(
             access=self.access,
             form_token=self.console.sessions.form_token(self.access.key),
             here=self.request.url.path,
@@ -205,4 +204,4 @@ def sign_in_page(
     if target is None:
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         target = target if request.method == "GET" and not target.startswith("/sign-in") else "/"
-    return HTMLResponse(console.pages.render("sign_in.html", target=target, error=error), status)
+    return HTMLResponse(console.templates.get_template("sign_in.html").render(target=target, error=error), status)

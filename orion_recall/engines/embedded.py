@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,10 +70,9 @@ _HINT = "or give another folder (--data, ORION_DATA_DIR), or set ORION_REDIS_URL
 class EmbeddedEngines:
     """Running engines, made by `async with EmbeddedEngines.start(data_dir) as engines:`."""
 
-    def __init__(self, data_dir: Path, servers: Sequence[ValkeyServer | PostgresServer]) -> None:
+    def __init__(self, data_dir: Path, engines: Iterable[Engine]) -> None:
         self.data_dir = data_dir
-        self._servers = tuple(servers)
-        self._engines = {server.name: Engine(server) for server in servers}
+        self._engines = {one.name: one for one in engines}
         # By name: the process that was told of its disk, and what. A server that was started again is told again.
         self._told: dict[str, tuple[int | None, bool]] = {}
         self._watches: list[asyncio.Task[None]] = []
@@ -102,7 +101,7 @@ class EmbeddedEngines:
         folder, least = data_dir.resolve(), min_free_bytes
         _make_data_folder(folder)
         with FolderLock.acquire(folder, "the data folder", _HINT):
-            servers = list[ValkeyServer | PostgresServer]()
+            servers = list[Engine]()
             if valkey:
                 servers.append(ValkeyServer(folder, memory_bytes=bus_memory_bytes, least_bytes=least))
             if postgres:
@@ -145,7 +144,7 @@ class EmbeddedEngines:
 
     @property
     def disks(self) -> list[DiskSpace]:
-        return [server.space for server in self._servers]
+        return [engine.space for engine in self._engines.values()]
 
     def supervise(self) -> None:
         """From now on to the end of the block, restarts an engine that dies, and holds one whose disk is short."""
@@ -162,14 +161,14 @@ class EmbeddedEngines:
             await asyncio.sleep(_EVERY_S)
 
     async def _look_at_disks(self) -> None:
-        for server in self._servers:
-            if (pid := self._engines[server.name].pid) is not None:
+        for engine in self._engines.values():
+            if (pid := engine.pid) is not None:
                 try:
-                    await self._look_at_disk(server, pid)
+                    await self._look_at_disk(engine, pid)
                 except POSTGRES_ERRORS as error:  # among them OSError; the next look tries again
-                    logger.warning("%s cannot be told about its disk: %s", server.name, error)
+                    logger.warning("%s cannot be told about its disk: %s", engine.name, error)
 
-    async def _look_at_disk(self, server: ValkeyServer | PostgresServer, pid: int) -> None:
+    async def _look_at_disk(self, server: Engine, pid: int) -> None:
         told_pid, was_held = self._told.get(server.name, (None, False))
         # A quarter more than the least is asked for before it goes on: else it would change with every message.
         margin = server.space.least_bytes // 4 if was_held else 0

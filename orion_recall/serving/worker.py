@@ -9,6 +9,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -38,7 +39,7 @@ from orion_recall.settings import Settings
 from orion_recall.tasks import errors_logged
 from orion_recall.text.ids import new_id
 from orion_recall.text.normal import memory_key, storable
-from orion_recall.values import OUTCOMES, Outcome
+from orion_recall.values import Outcome
 
 log = logging.getLogger(t.LOG_WORKER)
 
@@ -77,15 +78,6 @@ class QueryRequest:
     answer: QueryAnswer = field(init=False)
 
 
-@dataclass(slots=True)
-class Counters:
-    """Counts of a worker; `fenced` are commits refused as stale."""
-
-    outcomes: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
-    fenced: int = 0
-    poison: int = 0
-
-
 def _searched_s(deadline_s: float) -> float:
     return max(deadline_s - _RESERVE_S, deadline_s / 2)
 
@@ -99,7 +91,8 @@ class Worker:
 
     `used` hears which memories were returned, `served` what became of every entry, and `shadow` takes the queries
     that another profile is to recall as well. With `callers` only signed queries are answered. `build` is what
-    decisions say of this worker's version and model.
+    decisions say of this worker's version and model. `counts` are of answers by outcome, of commits that were stale
+    (`fenced`), and of entries that were delivered too often (`poison`).
     """
 
     def __init__(
@@ -117,7 +110,7 @@ class Worker:
         callers: Callers | None = None,
         build: Callable[[], Mapping[str, str] | None] = lambda: None,
     ) -> None:
-        self.settings, self.counters = settings, Counters()
+        self.settings, self.counts = settings, Counter[str]()
         self._profiles, self._kept_text, self._build = profiles, KeptText.of(settings), build
         self._used, self._served, self._shadow = used, served, shadow
         # What a reply needs after the last source has answered is kept back.
@@ -159,10 +152,7 @@ class Worker:
         self._follow_up(request, result)
 
     def _follow_up(self, request: QueryRequest, result: Committed, *, is_logged: bool = True) -> None:
-        if result == "committed":
-            self.counters.outcomes[request.answer.outcome] += 1
-        else:
-            self.counters.fenced += 1
+        self.counts[request.answer.outcome if result == "committed" else "fenced"] += 1
         entry = request.delivery.received.entry
         follow_ups = (self._note_use, self._start_shadow, self._observe, self._log)
         for follow_up in follow_ups if is_logged else follow_ups[:-1]:
@@ -192,7 +182,7 @@ class Worker:
         delivery = request.delivery
         try:
             if (message := self._deliveries.poison(delivery)) is not None:
-                self.counters.poison += 1
+                self.counts["poison"] += 1
                 return self._error(request, "failed", message, dead_reason=f"poison: {message}")
             return await self._read_and_recall(request, overloaded)
         except MessageError as error:

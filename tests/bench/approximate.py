@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from orion_recall.cli.output import table
+from orion_recall.cli.output import Table
 from orion_recall.contracts import MemoryV1
 from orion_recall.evaluation.run_stores import changes
 from orion_recall.index.embedded.index import EdgeIndex
@@ -144,7 +144,7 @@ def show(found: list[Measured], out: Console) -> None:
          f"{one.p50_ms:.2f}", f"{one.p95_ms:.2f}", f"{one.cpu_p50_ms:.2f}")
         for one in found
     ]  # fmt: skip
-    out.print(table(columns, rows))
+    out.print(Table(columns, rows))
 
 
 def main() -> None:

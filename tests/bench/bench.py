@@ -32,7 +32,7 @@ from pydantic import SecretStr
 from rich.console import Console
 from rich.text import Text
 
-from orion_recall.cli.output import table
+from orion_recall.cli.output import Table
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.embedder import Encoder
 from orion_recall.models.int8 import Int8Encoder
@@ -335,7 +335,7 @@ def _floors(rounds: Sequence[Round]) -> object:
         )
         for name in rounds[0].floors
     ]
-    return table(("floor, median of the rounds", "p50 ms", "p95 ms", "CPU ms", "in the sum of"), rows)
+    return Table(("floor, median of the rounds", "p50 ms", "p95 ms", "CPU ms", "in the sum of"), rows)
 
 
 def _recalls(size: SizeResult) -> object:
@@ -357,11 +357,11 @@ def _recalls(size: SizeResult) -> object:
         rows.append((f"{in_flight}", *medians, f"{unanswered}"))
     peaks = {f"CPU ms: {name}": f"{mib:.0f}" for name, mib in size.peak_mib.items()}
     rows.append(("peak memory, MiB", *(peaks.get(name, "") for name in figures), ""))
-    return table(("recalls in flight", *figures, "unanswered"), rows)
+    return Table(("recalls in flight", *figures, "unanswered"), rows)
 
 
 def _ratios(found: Sequence[Ratio]) -> object:
-    return table(
+    return Table(
         ("ratio", "median (min..max)", "rounds", "target"),
         [(one.name, str(one.spread or "none"), str(one.counted), one.verdict) for one in found],
     )

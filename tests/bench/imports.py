@@ -28,7 +28,7 @@ from typing import Any
 
 from rich.console import Console
 
-from orion_recall.cli.output import table
+from orion_recall.cli.output import Table
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.engines.embedded import EmbeddedEngines
@@ -173,7 +173,7 @@ async def measure(options: argparse.Namespace, folder: Path) -> Figures:
 def print_report(result: Figures, out: Console) -> None:
     """Every figure: its median over the rounds, and its range."""
     rows = [(name, str(Spread.of(values))) for name, values in result.items()]
-    out.print(table(("figure", "median (min..max)"), rows))
+    out.print(Table(("figure", "median (min..max)"), rows))
     ratio = percentile(result["recall p95 beside an import / quiet"], 0.5)
     out.print(f"beside an import at most {P95_TARGET} of quiet: {'' if ratio <= P95_TARGET else 'NOT '}reached")
 

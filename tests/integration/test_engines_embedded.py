@@ -25,8 +25,7 @@ import redis.asyncio
 from orion_recall.engines.embedded import EmbeddedEngines, read_addresses
 from orion_recall.engines.engine import socket_folder
 from orion_recall.engines.lock import FolderLock, write_holder
-from orion_recall.engines.postgres import PostgresServer
-from orion_recall.engines.postgres_folder import closed_folder, find_binaries
+from orion_recall.engines.postgres_folder import closed_folder, database_folder, find_binaries, runnable_by
 from orion_recall.errors import EngineError
 from tests.stand_ins import quick_postgres
 from tests.stand_ins.ports import is_alive
@@ -185,9 +184,8 @@ def closed_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     base.chmod(0o755)
     home = base / "home"
     home.mkdir(mode=0o700)
-    defaults = cast("dict[str, Any]", PostgresServer.__init__.__kwdefaults__)
-    monkeypatch.setitem(defaults, "outside", base / "outside")
-    monkeypatch.setitem(defaults, "cache_dir", base / "cache")
+    monkeypatch.setattr(database_folder, "__defaults__", (base / "outside",))
+    monkeypatch.setattr(runnable_by, "__defaults__", (base / "cache",))
     yield home
     shutil.rmtree(base)
 
@@ -403,10 +401,10 @@ def python_for(uid: int) -> tuple[str, list[str | Path]]:
     """An interpreter of this version and a search path that the user can reach, or a skipped test."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     found = [sys.executable, shutil.which(version, path="/usr/local/bin:/usr/bin:/bin")]
-    pythons = [python for python in found if python and closed_folder(Path(python), uid, uid) is None]
+    pythons = [python for python in found if python and closed_folder(Path(python), uid) is None]
     packages: list[str | Path] = [entry for entry in sys.path if Path(entry, "asyncpg").is_dir()]
     source = Path(sys.modules[FolderLock.__module__].__file__ or "").parents[2]
-    closed = [closed_folder(Path(entry, "x"), uid, uid) for entry in (*packages, source)]
+    closed = [closed_folder(Path(entry, "x"), uid) for entry in (*packages, source)]
     if not pythons or any(closed):
         pytest.skip(f"uid {uid} can reach no {version} or not the packages")
     return pythons[0], [*packages, source]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -207,7 +208,8 @@ async def test_doctor_says_when_times_in_seconds_are_in_milliseconds(
     monkeypatch.setattr(doctor, "collection_of", opened)
     keys = MAPPING.payload.model_copy(update={"time": "stamp", "time_format": time_format})
     mapping = MAPPING.model_copy(update={"payload": keys})
-    finding = await doctor._qdrant(mapping, embedder)  # pyright: ignore[reportPrivateUsage]
+    async with AsyncExitStack() as stack:
+        finding = await doctor._qdrant(mapping, embedder, stack)  # pyright: ignore[reportPrivateUsage]
     assert any("epoch_ms" in problem for problem in finding.problems) == is_told
 
 

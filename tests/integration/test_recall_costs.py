@@ -178,7 +178,7 @@ async def test_a_recall_costs_no_more_than_it_did(
     cost = Cost(commits=commits.taken)
     with counted(cost, monkeypatch):
         await worker.serve(entry(profile, QUESTION))
-    assert worker.counters.outcomes["ok"] > 0
+    assert worker.counts["ok"] > 0
     assert len(cost.commits) == 1, "one script on the bus's server"
     assert len(cost.statements) <= 1, "the timeline's; where memories are in the index, none is read from Postgres"
     most = MOST[profile]

@@ -157,10 +157,10 @@ async def test_two_workers_that_hold_one_entry_answer_it_once(scene: Scene) -> N
             await scene.executor.ended(entry_id)
 
             async def both_done() -> bool:
-                return first.worker.counters.fenced + second.worker.counters.fenced == 1
+                return first.worker.counts["fenced"] + second.worker.counts["fenced"] == 1
 
             await until(both_done, "one of them was fenced")
-        assert first.worker.counters.outcomes["ok"] + second.worker.counters.outcomes["ok"] == 1
+        assert first.worker.counts["ok"] + second.worker.counts["ok"] == 1
         assert len((await scene.executor.ended(entry_id)).own) == 1
 
 

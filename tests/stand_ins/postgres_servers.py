@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from orion_recall.engines.postgres_folder import CACHE_DIR, NOBODY, PostgresBinaries, find_binaries, runnable_by
+from orion_recall.engines.postgres_folder import NOBODY, PostgresBinaries, find_binaries, runnable_by
 from tests.stand_ins.ports import free_port
 
 PASSWORD = "p@ss/w:rd"
@@ -38,7 +38,7 @@ def debian_binaries() -> PostgresBinaries | None:
 def wheel_binaries() -> PostgresBinaries:
     """The embedded Postgres's programs, where the user that they run as can reach them."""
     found = find_binaries()
-    return runnable_by(found, NOBODY, NOBODY, CACHE_DIR) if _owner() else found
+    return runnable_by(found, NOBODY) if _owner() else found
 
 
 @contextlib.contextmanager

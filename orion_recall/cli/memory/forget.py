@@ -13,7 +13,7 @@ from rich.progress import SpinnerColumn, TextColumn
 from orion_recall.cli.addresses import Actor, DataFolder, dsn_of, find, open_bus, record_of
 from orion_recall.cli.memory.copies import OwnCopies
 from orion_recall.cli.memory.write import Yes, confirmed
-from orion_recall.cli.output import bars, counted, note, show, table
+from orion_recall.cli.output import Table, bars, counted, note, show
 from orion_recall.engines.embedded import read_addresses
 from orion_recall.errors import SettingsError
 from orion_recall.memory.forget.record import Kind, Place, Target
@@ -59,9 +59,9 @@ def forget_memories(
 
 def _target(settings: Settings, ids: list[str] | None, *, tenant: str | None, **others: str | None) -> Target:
     """What is to be forgotten. SettingsError for none, for several, and for one that is empty."""
-    kinds: dict[str, tuple[str, ...]] = {"id": tuple(ids)} if ids is not None else {}
-    kinds |= {name: (value,) for name, value in others.items() if value is not None}
-    for name, values in {**kinds, **({"tenant": (tenant,)} if tenant is not None else {})}.items():
+    given = {"id": ids} | {name: None if value is None else [value] for name, value in others.items()}
+    kinds = {name: values for name, values in given.items() if values is not None}
+    for name, values in (kinds if tenant is None else {**kinds, "tenant": [tenant]}).items():
         # An empty one, as of a script's unset variable, must not widen what is forgotten.
         if not values or any(not value.strip() for value in values):
             raise SettingsError(f"--{name} is empty: nothing is forgotten")
@@ -107,7 +107,7 @@ async def _forget(settings: Settings, target: Target, actor: str | None, *, dry_
     places = [(one.place, _went(one), one.remains, one.until) for one in report.places]
     left = [f"left to do: {one}" for one in report.unfinished]
     again = "run the same command again to finish it" if left else None
-    show(report, table(("place", went, "remains", "until"), places), remarks=[*left, again])
+    show(report, Table(("place", went, "remains", "until"), places), remarks=[*left, again])
     return 1 if report.unfinished else 0
 
 

@@ -13,6 +13,7 @@ from orion_recall.cli.addresses import Actor, DataFolder, Tenant, find, open_bus
 from orion_recall.cli.options import Zone, with_fields, with_times
 from orion_recall.cli.output import (
     NotFound,
+    Table,
     counted,
     document,
     limited,
@@ -21,7 +22,6 @@ from orion_recall.cli.output import (
     print_error,
     report,
     show,
-    table,
     visible,
     wants_json,
 )
@@ -79,9 +79,9 @@ def list_memories(
 
     async def read(pool: Pool, whose: str) -> list[ListedMemory]:
         browser = Record(pool)
-        return await (
-            browser.search(whose, query, where, limit + 1) if words else browser.newest(whose, where, limit + 1)
-        )
+        if words:
+            return await browser.search(whose, query, where, limit + 1)
+        return await browser.newest(whose, where, limit + 1)
 
     found = with_pool(settings, tenant, read)
     shown = found[:limit]
@@ -135,7 +135,7 @@ def show_history(memory_id: MemoryId, tenant: Tenant = None, data: DataFolder = 
     columns = ("at (UTC)", "version", "step", "by", "what it changed")
     told = [asdict(step) | {"at": moment_of(step.at)} for step in steps]
     value = {"id": memory_id, "steps": told, "successions": links}
-    show(value, table(columns, rows), *document({"successions": links}))
+    show(value, Table(columns, rows), *document({"successions": links}))
 
 
 def set_succession(
@@ -357,7 +357,7 @@ def extract_memories(
     missing = [one for one in ids or () if one not in queued]
     show(
         {"tenant": whose, "extractor": chosen, "due": len(queued), "missing": missing, "waiting": waiting},
-        table(("extractor", "memories that wait"), list(waiting.items())),
+        Table(("extractor", "memories that wait"), list(waiting.items())),
         remarks=[f"{counted(len(queued), 'memory')} queued for {chosen}" if queued else None],
     )
     if missing and not wants_json():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import sys
@@ -15,14 +14,13 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from orion_recall.cli.addresses import DataFolder, Tenant, Timeout, find, open_client
+from orion_recall.cli.addresses import DataFolder, Tenant, Timeout, find, open_client, within
 from orion_recall.cli.memory.record import MemoryId
 from orion_recall.cli.options import kind_of, moment, with_fields
 from orion_recall.cli.output import Remark, counted, note, print_error, show, wants_json
 from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryDeleteV1, MemoryReceiptV1, MemoryUpdateV1, MemoryV1, MemoryWhereV1
 from orion_recall.errors import SettingsError
-from orion_recall.settings import Settings
 
 Sets = Annotated[
     list[str] | None,
@@ -63,7 +61,7 @@ def remember(
     memory["id"] = id_of(memory)
     if not undated:
         memory["mentioned_at"] = datetime.now(UTC).isoformat(timespec="seconds")
-    receipt = send(find(data), lambda client: client.store([memory], timeout_s=timeout))
+    receipt = within(open_client(find(data)), lambda client: client.store([memory], timeout_s=timeout))
     # The same sentence with the time of another moment: what is known stays as it was.
     is_other = receipt.conflict and "was deleted" not in (receipt.results[0].reason or "")
     known = is_other or receipt.unchanged
@@ -98,7 +96,7 @@ def store_memory(
     """
     given = {"id": memory_id, "text": text, "tenant": tenant, **fields_of(sets)}
     memory = {name: value for name, value in given.items() if value is not None}
-    return say(send(find(data), lambda client: client.store([memory], timeout_s=timeout)))
+    return say(within(open_client(find(data)), lambda client: client.store([memory], timeout_s=timeout)))
 
 
 @_of_change
@@ -121,7 +119,8 @@ def update_memory(
     if not patch:
         raise SettingsError("there is nothing to change: give --text or --set FIELD=VALUE")
     patch |= {"id": memory_id} | ({} if version is None else {"expected_version": version})
-    return say(send(find(data), lambda client: client.update([patch], timeout_s=timeout, **message)))
+    opening = open_client(find(data))
+    return say(within(opening, lambda client: client.update([patch], timeout_s=timeout, **message)))
 
 
 @_of_delete
@@ -138,7 +137,7 @@ def delete_memories(
 
     Example: `orion-recall memory delete m-1 m-2 --reason "said by mistake"`
     """
-    return say(send(find(data), lambda client: client.delete(ids, timeout_s=timeout, **message)))
+    return say(within(open_client(find(data)), lambda client: client.delete(ids, timeout_s=timeout, **message)))
 
 
 @_of_change
@@ -185,24 +184,15 @@ def _change_matching(what: str, fields: dict[str, Any], timeout_s: float, data: 
         call: Callable[..., Awaitable[MemoryReceiptV1]] = client.update if what == "update" else client.delete
         return await call(timeout_s=timeout_s, expected_count=expected_count, **fields)
 
-    found = send(settings, lambda client: change(client, None))
+    found = within(open_client(settings), lambda client: change(client, None))
     if found.error is not None:
         return say(found)
     count, ids = found.matched or 0, [one.id or "" for one in found.results]
     if count and (yes or confirmed(f"{what} {counted(count, 'memory')}?", ids, count)):
-        return say(send(settings, lambda client: change(client, count)))
+        return say(within(open_client(settings), lambda client: change(client, count)))
     show({"matched": 0})
     note(f"no memory was {what}d")
     return 1
-
-
-def send(settings: Settings, work: Callable[[RecallClient], Awaitable[MemoryReceiptV1]]) -> MemoryReceiptV1:
-
-    async def run() -> MemoryReceiptV1:
-        async with open_client(settings) as client:
-            return await work(client)
-
-    return asyncio.run(run())
 
 
 def say(receipt: MemoryReceiptV1) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from pydantic import BaseModel
 from orion_recall import contracts
 from orion_recall.bus.dead_letters import DeadLetter, DeadLetters
 from orion_recall.bus.signing.keys import read_key
-from orion_recall.cli.addresses import DataFolder, find, open_bus
+from orion_recall.cli.addresses import DataFolder, find, open_bus, within
 from orion_recall.cli.output import NotFound, counted, group, listed, note, report, show
 from orion_recall.settings import Settings
 
@@ -126,11 +125,7 @@ def _can_be_put_back(letter: DeadLetter) -> bool:
 
 
 def _with_letters(settings: Settings, what: Kind, work: Callable[[DeadLetters], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with open_bus(settings) as redis:
-            return await work(DeadLetters(redis, settings.intake_streams[what]))
-
-    return asyncio.run(run())
+    return within(open_bus(settings), lambda redis: work(DeadLetters(redis, settings.intake_streams[what])))
 
 
 def _as_json(letter: DeadLetter) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service, check_settings
 from orion_recall.serving.several_workers import MOST, ONE_OF_SEVERAL, Ready, Supervisor, folders_of, plans_of
 from orion_recall.settings import Settings
-from orion_recall.tasks import cancel
 from orion_recall.telemetry import log_to_stderr
 
 _POSITIONS = ("index_position", "graph_position")
@@ -49,19 +48,12 @@ async def serve(
             signals.gently, signals.reload = supervisor.stop, supervisor.reload
             await supervisor.run(lambda workers: announce(ready_of_all(workers)))
         return
-    async with folders, Service.start(settings, disks=disks) as service:
-        ready = asyncio.Event()
-        serving = asyncio.create_task(service.serve(ready))
-        waiting = asyncio.create_task(ready.wait())
-        try:
-            await asyncio.wait([serving, waiting], return_when=asyncio.FIRST_COMPLETED)
-            if ready.is_set():
-                tune_for_serving()
-                signals.gently, signals.reload = service.stop, service.reload_profiles
-                announce(ready_of(service))
-            await serving
-        finally:
-            await cancel(waiting, serving)
+    async with folders, Service.start(settings, disks=disks) as service, service.serving() as serving:
+        if not serving.done():
+            tune_for_serving()
+            signals.gently, signals.reload = service.stop, service.reload_profiles
+            announce(ready_of(service))
+        await serving
 
 
 def ready_of(service: Service) -> dict[str, Any]:

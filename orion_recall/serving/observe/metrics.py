@@ -149,9 +149,6 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
             yield opened.embedder.cache_hits, {"cache": "hit"}
             yield opened.embedder.cache_misses, {"cache": "miss"}
 
-    def lag() -> Readings:
-        return () if background.sink is None or background.sink.lag is None else _one(background.sink.lag)
-
     def copy_lag() -> Readings:
         lags = {one.kind: one.lag for one in tuple(background.projectors)}
         return _by("copy", {kind: behind for kind, behind in lags.items() if behind is not None})
@@ -161,14 +158,11 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
             is_alone = isinstance(source, SeveralStores) and source.are_left_alone
             yield int(opened.sources.breakers[name].is_open or is_alone), {"source": name}
 
-    def turned_away() -> Readings:
-        return _by("reason", {why: running.queue.turned_away[why] for why in ("no_time", "full")})
-
     def disks(read: Callable[[DiskState], float]) -> Readings:
         return _by("folder", {one.name: read(one) for one in running.disks})
 
     for make, name, unit, meaning, read in (
-        (count, "poison", "", "Entries delivered too often", lambda: _one(running.worker.counters.poison)),
+        (count, "poison", "", "Entries delivered too often", lambda: _one(running.worker.counts["poison"])),
         (count, "published", "", "Queries heard on channels, by what became of them",
          lambda: _by("result", running.channels.queries.counts)),
         (count, "decisions", "", "Decisions, by what became of them", decisions),
@@ -176,7 +170,8 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
         (count, "embedding.queries", "", "Query vectors, by whether the cache had them", embedded),
         (count, "bus.lost", "", "Entries lost with a stream that somebody emptied, about",
          lambda: _by("stream", running.lost)),
-        (count, "turned_away", "", "Queries refused since there was no time", turned_away),
+        (count, "turned_away", "", "Queries refused since there was no time",
+         lambda: _by("reason", {why: running.queue.turned_away[why] for why in ("no_time", "full")})),
         (gauge, "waiting", "", "Queries that wait for a slot", lambda: _one(len(running.queue))),
         (gauge, "slots", "", "Recalls that may be under way at once; fewer while the processor is short",
          lambda: _one(running.queue.slots)),
@@ -187,7 +182,8 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
          lambda: backlogs(lambda one: one.age_s(running.clock.now()))),
         (gauge, "process.memory", "By", "Memory of this process, where Linux tells it", _resident_bytes),
         (gauge, "in_hand", "", "Entries being worked on", lambda: _by("stream", running.in_flight)),
-        (gauge, "decisions.lag", "", "Decisions on the bus that are not in Postgres yet", lag),
+        (gauge, "decisions.lag", "", "Decisions on the bus that are not in Postgres yet",
+         lambda: () if (sink := background.sink) is None or sink.lag is None else _one(sink.lag)),
         (gauge, "projection.behind", "", "Outbox positions that a copy does not hold yet", copy_lag),
         (gauge, "clock.ahead", "",
          "Seconds that this machine's clock is ahead of that of the bus; below 0 it is behind",

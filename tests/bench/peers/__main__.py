@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from orion_recall.cli.output import table
+from orion_recall.cli.output import Table
 from orion_recall.evaluation.measures import Mean
 from tests.bench.command import at_least, engines_folder, finish, parser_of, say, seconds_so_far
 from tests.bench.corpus import corpus
@@ -142,7 +142,7 @@ def print_report(result: Comparison, out: Console) -> None:
     out.print(Text(f"{result.size:,} memories, {result.k} asked for, {len(result.rest_busy)} rounds"))
     rows = [_row(one) for one in result.measured]
     rows += [(shown, "skipped", *("-" for _ in _COLUMNS[2:])) for shown in result.skipped]
-    out.print(table(_COLUMNS, rows))
+    out.print(Table(_COLUMNS, rows))
     for one in result.measured:
         versions = ", ".join(f"{name} {version}" for name, version in one.versions.items())
         failed = sum(cell.unanswered for cells in one.rounds for cell in cells.values())

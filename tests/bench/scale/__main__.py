@@ -26,7 +26,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from orion_recall.cli.output import table
+from orion_recall.cli.output import Table
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallOptionsV1
 from orion_recall.memory.record.record import Record
@@ -158,7 +158,7 @@ def print_report(result: Mapping[int, Figures], out: Console) -> None:
         )
         for name in first
     ]
-    out.print(table(names, rows))
+    out.print(Table(names, rows))
 
 
 def _ratio(before: Sequence[float], after: Sequence[float]) -> str:

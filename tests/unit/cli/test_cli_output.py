@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.cli.output import Table, console, plain, prose, table, visible
+from orion_recall.cli.output import Table, console, plain, prose, visible
 
 MOMENT = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 
@@ -82,7 +82,7 @@ def test_no_id_number_or_json_is_broken_and_prose_wraps_between_words(
     printed: Callable[..., list[str]], width: int
 ) -> None:
     whole = {"vector": 12345, "words": [1, 2]}
-    lines = printed(table(("id", "count", "parts", "says"), [(ID, 1234567, whole, LONG)] * 2), width)
+    lines = printed(Table(("id", "count", "parts", "says"), [(ID, 1234567, whole, LONG)] * 2), width)
     assert max(map(len, lines)) <= width
     shown = "\n".join(lines)
     for value in (ID, "1234567", json.dumps(whole)):
@@ -93,7 +93,7 @@ def test_no_id_number_or_json_is_broken_and_prose_wraps_between_words(
 
 
 def test_what_does_not_fit_side_by_side_is_a_list_of_fields(printed: Callable[..., list[str]]) -> None:
-    lines = printed(table(("id", "other id", "says"), [(ID, ID, "short"), (ID, ID, "again")]), 60)
+    lines = printed(Table(("id", "other id", "says"), [(ID, ID, "short"), (ID, ID, "again")]), 60)
     assert lines == [
         f"id        {ID}", f"other id  {ID}", "says      short", "",
         f"id        {ID}", f"other id  {ID}", "says      again",

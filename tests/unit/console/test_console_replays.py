@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 
 from orion_recall.console.access import LOCAL
 from orion_recall.console.profiles import read_report, shown_report
-from orion_recall.console.rendering import Pages
+from orion_recall.console.rendering import templates
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.decisions.comparison import Answer
 from orion_recall.decisions.memories import Judged
@@ -56,14 +56,17 @@ def saved(
 
 
 def page(path: Path) -> str:
-    return Pages().render(
-        "replay.html",
-        access=LOCAL,
-        form_token="",
-        here="/replays/mine.json",
-        has_tokens=False,
-        name=path.name,
-        **shown_report(read_report(path)),
+    return (
+        templates()
+        .get_template("replay.html")
+        .render(
+            access=LOCAL,
+            form_token="",
+            here="/replays/mine.json",
+            has_tokens=False,
+            name=path.name,
+            **shown_report(read_report(path)),
+        )
     )
 
 

@@ -104,10 +104,10 @@ def closed_wheel(base_folder: Path) -> PostgresBinaries:
 
 def test_a_copy_that_others_could_have_written_is_refused(base_folder: Path) -> None:
     wheel = closed_wheel(base_folder)
-    runnable_by(wheel, STRANGER, STRANGER, base_folder / "cache")
+    runnable_by(wheel, STRANGER, base_folder / "cache")
     (base_folder / "cache").chmod(0o777)
     with pytest.raises(EngineError, match="cache could be written by others"):
-        runnable_by(wheel, STRANGER, STRANGER, base_folder / "cache")
+        runnable_by(wheel, STRANGER, base_folder / "cache")
 
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root hands a folder to another user")
