@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orion_recall.errors import SourceError
-from orion_recall.evaluation.dataset import JudgedQuery, RunLine
-from orion_recall.evaluation.run_stores import Contents
+from orion_recall.evaluation.dataset import Contents, JudgedQuery, RunLine
 from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from orion_recall.contracts import MemoryV1, describe, read_message
 from orion_recall.contracts.fields import Identifier, ScopeName
 from orion_recall.errors import EvaluationError, InvalidMessage
+from orion_recall.index.texts import event_time
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.transfer.importer import ImportMapping, LineProblem, check_file, read_batches, read_mapping
 from orion_recall.values import Memory
@@ -152,6 +154,28 @@ def read_memories(path: Path) -> list[Memory]:
     if not memories:
         raise EvaluationError(f"{path}: there is no memory in it")
     return memories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The ids of every conversation's memories, and the time of each conversation's newest memory (epoch seconds).
+
+    A conversation without any date is not in `newest`.
+    """
+
+    ids: Mapping[str, Sequence[str]]
+    newest: Mapping[str, float]
+
+    @classmethod
+    def of(cls, memories: Sequence[Memory]) -> Contents:
+        ids: dict[str, list[str]] = {}
+        newest: dict[str, float] = {}
+        for memory in memories:
+            ids.setdefault(memory.tenant, []).append(memory.id)
+            moment = event_time(memory)
+            if moment is not None:
+                newest[memory.tenant] = max(moment, newest.get(memory.tenant, moment))
+        return cls(ids=ids, newest=newest)
 
 
 def _mapping_of(path: Path) -> ImportMapping:

@@ -29,8 +29,7 @@ from orion_recall.errors import EvaluationError, ProfileError, SettingsError
 from orion_recall.evaluation.baselines import Baselines
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.measures import Figures, figures_of, judged
-from orion_recall.evaluation.run_stores import Plan, Progress
-from orion_recall.evaluation.trials import Run, Trials, trials
+from orion_recall.evaluation.trials import Plan, Progress, Run, Trials, trials
 from orion_recall.profile.model import Profile, Strategies, profile_fields
 from orion_recall.profile.reading import dump_profile, nearest_path, parse_profile
 from orion_recall.profile.sections import RELEVANCE_PARTS, Cascade, RankingWeights, Rerank
