@@ -283,10 +283,7 @@ Point = Mapping[str, object]
 KEYWORD_KEYS = ("bm25.k1", "bm25.b", "bm25.length")
 """Constants of the keyword index, not of a profile: term saturation, length normalisation, mean length in terms."""
 MOST_POINTS = 1000
-_SAME_DECAY = {
-    "time_decay_half_life_hours": "time_decay_lambda_per_hour",
-    "time_decay_lambda_per_hour": "time_decay_half_life_hours",
-}
+_SAME_DECAY = ("time_decay_half_life_hours", "time_decay_lambda_per_hour")
 
 
 async def sweep(
@@ -344,8 +341,8 @@ def at(profile: Profile, point: Point) -> Profile:
         if key in KEYWORD_KEYS:
             continue
         *sections, name = key.split(".")
-        if key in _SAME_DECAY and _SAME_DECAY[key] not in point:
-            values[_SAME_DECAY[key]] = None  # the point's value counts, not the profile's of the other key
+        if key in _SAME_DECAY:  # the point's value counts, not the profile's of the other key
+            values |= {other: None for other in _SAME_DECAY if other not in point}
         place = values
         for section in sections:
             place = place.setdefault(section, {})  # of overrides only those are there that are set

@@ -189,14 +189,10 @@ class _ProfileKeys(s.Section):
         """How many candidates each source searches for."""
         return CANDIDATES[self.budget]
 
-    @property
-    def effective_lexical_top_k(self) -> int:
-        """`lexical_top_k`, or `vector_top_k` where that is not set."""
-        return self.vector_top_k if self.lexical_top_k is None else self.lexical_top_k
-
     def top_k(self, name: SourceName) -> int:
         """How many hits the source may bring to selection, where it is searched."""
-        return self.effective_lexical_top_k if name == "lexical" else getattr(self, by_name()[name].top_k_key)
+        given: int | None = getattr(self, by_name()[name].top_k_key)
+        return self.vector_top_k if given is None else given  # only `lexical_top_k` may be null
 
     def searches(self, name: SourceName) -> bool:
         """Whether the source is searched. The timeline has a switch of its own besides."""

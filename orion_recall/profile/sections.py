@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
@@ -248,12 +248,6 @@ def section_values(section: BaseModel) -> Mapping[str, Any]:
 
 # The composite score of the specification.
 _SPECIFIED = {"confidence": 0.5, "layer": 0.3, "recency": 0.2, "score": 0.0}
-_STRATEGIES: dict[str, MergeStrategy] = {
-    "confidence": "confidence_weighted",
-    "layer": "layer_weighted",
-    "recency": "recency_weighted",
-    "score": "score_weighted",
-}
 
 _Words = Annotated[
     tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(strict=False, max_length=64)
@@ -340,7 +334,7 @@ class MergeWeights(Section):
     def name(self) -> MergeStrategy:
         """The part that weighs most, of equal ones the first, as they stand."""
         weights = self.weights
-        return _STRATEGIES[max(weights, key=weights.__getitem__)]
+        return cast("MergeStrategy", f"{max(weights, key=weights.__getitem__)}_weighted")
 
 
 class Cascade(Section):

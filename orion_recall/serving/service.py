@@ -87,11 +87,7 @@ class Service:
         self._heartbeat = Heartbeat(bus.redis, settings.worker_key(settings.instance), self._heartbeat_fields)
         self._checks = SourceChecks(self, changed=self._heartbeat.wake)
         self._disks = DiskWatch([*disks_of_copies(settings), *disks], changed=self._heartbeat.wake)
-        self._profile_watch = ProfileWatch(
-            *(self.profiles_in_use, settings.profiles_dir),
-            default=settings.default_profile,
-            changed=self._profiles_changed,
-        )
+        self._profile_watch = ProfileWatch(self.profiles_in_use, settings, changed=self._profiles_changed)
         self.build = build_of(settings, opened.embedder)
         self.background = BackgroundWork(
             settings,
