@@ -88,9 +88,8 @@ class Calls:
     @contextlib.asynccontextmanager
     async def connect(cls, url: str, **options: Unpack[ConnectOptions]) -> AsyncGenerator[Calls]:
         """A connected caller; BusUnavailable when the server does not answer, BusRefused when it denies access."""
-        redis, blocking = connect(url), connect(url, blocking=True)
-        calls = cls(redis, blocking, **options)
-        try:
+        async with connect(url) as redis, connect(url, blocking=True) as blocking:
+            calls = cls(redis, blocking, **options)
             try:
                 await redis.ping()  # pyright: ignore[reportUnknownMemberType]
             except (RedisError, OSError) as error:
@@ -106,9 +105,6 @@ class Calls:
                 calls.fail(BusUnavailable("the client was closed before the reply came"))
                 with contextlib.suppress(RedisError, OSError):
                     await redis.unlink(calls.reply_stream)
-        finally:
-            await redis.aclose()
-            await blocking.aclose()
 
     async def call(
         self,

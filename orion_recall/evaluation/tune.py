@@ -25,6 +25,7 @@ from pydantic import ValidationError
 
 from orion_recall.atomic_file import whole_text
 from orion_recall.contracts import describe
+from orion_recall.decisions.comparison import Values
 from orion_recall.errors import EvaluationError, ProfileError, SettingsError
 from orion_recall.evaluation.baselines import Baselines
 from orion_recall.evaluation.dataset import JudgedQuery
@@ -38,7 +39,6 @@ from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 
-Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)

@@ -17,15 +17,12 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from orion_recall.models import embedder as embedding
 from orion_recall.models.embedder import Embedder
-from orion_recall.models.token_space import Tokens, TokenVectors, token_space_of
+from orion_recall.models.token_space import Tokens, TokenVectors, Vectors, token_space_of
 
 log = logging.getLogger("orion_recall.evaluation")
-
-Vectors = npt.NDArray[np.float32]
 
 FILE_NAME = "vectors.sqlite3"
 MOST_BYTES = 1 << 30
