@@ -218,24 +218,16 @@ class _ProfileKeys(s.Section):
         return tuple(name for name in names if name not in off)
 
 
-if TYPE_CHECKING:
-    ProfileValues = _ProfileKeys
-else:
-    ProfileValues = create_model(
-        "ProfileValues",
-        __base__=_ProfileKeys,
-        __doc__="The values of a profile: sources, search depth, ranking, and size of the rendered text.",
-        __module__=__name__,
-        **{
-            spec.top_k_key: (
-                TopK,
-                Field(
-                    default=spec.top_k, description=f"Hits {spec.title} may bring to selection; 0 switches it off."
-                ),
-            )
-            for spec in further_sources()
-        },
-    )
+_HITS = "Hits {} may bring to selection; 0 switches it off."
+_OF_PACKAGES: dict[str, Any] = {
+    spec.top_k_key: (TopK, Field(default=spec.top_k, description=_HITS.format(spec.title)))
+    for spec in further_sources()
+}
+_WITH_PACKAGES: type[_ProfileKeys] = create_model("ProfileKeys", __base__=_ProfileKeys, **_OF_PACKAGES)
+
+
+class ProfileValues(_WITH_PACKAGES):
+    """The values of a profile: sources, search depth, ranking, and size of the rendered text."""
 
 
 KeyPath = tuple[str, ...]
