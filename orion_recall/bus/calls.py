@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orion_recall.bus.connect import as_caller_errors, caller_error, connect, is_refusal, without_secrets
+from orion_recall.bus.connect import caller_error, connect, is_refusal, without_secrets
 from orion_recall.bus.envelope import encode_request
 from orion_recall.bus.signing.keys import SIGNATURE_FIELD, read_key, sign
 from orion_recall.contracts.fields import causality_links
@@ -142,8 +142,10 @@ class Calls:
         self._in_flight[name] = call
         try:
             async with asyncio.timeout(timeout_s):
-                with as_caller_errors(f"to take {kind}"):
+                try:
                     await self._redis.xadd(self._prefix + kind, self._fields(self._prefix + kind, message))
+                except (RedisError, OSError) as error:
+                    raise caller_error(error, f"to take {kind}") from error
                 return await call.reply
         except TimeoutError as error:
             raise ReplyTimeout(

@@ -9,8 +9,7 @@ thing; a lost connection looks like four exceptions.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -240,16 +239,8 @@ _ADVICE: Mapping[type[errors.RedisError], str] = {
 }
 
 
-@contextlib.contextmanager
-def as_caller_errors(what: str) -> Generator[None]:
-    """Raise BusRefused or BusUnavailable for errors of the driver. `what` names the request."""
-    try:
-        yield
-    except (errors.RedisError, OSError) as error:
-        raise caller_error(error, what) from error
-
-
 def caller_error(error: Exception, what: str) -> BusUnavailable:
+    """The BusRefused or BusUnavailable of an error of the driver. `what` names the request."""
     if not is_refusal(error):
         return BusUnavailable(f"the bus is away: {error}")
     advice = next((f" ({advice})" for kind, advice in _ADVICE.items() if isinstance(error, kind)), "")

@@ -398,11 +398,6 @@ class Profile(ProfileValues):
                 del values["ranking"][part.name]
 
 
-def profile_json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) that editors check and complete a profile's YAML with."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Profile.model_json_schema()}
-
-
 def profile_fields(
     model: type[BaseModel] = Profile, path: KeyPath = (), *, with_overrides: bool = False
 ) -> dict[KeyPath, FieldInfo]:

@@ -13,7 +13,7 @@ from pydantic_core.core_schema import CoreSchema
 from orion_recall import contracts
 from orion_recall.contracts.memory import FEEDBACK_RECEIPT_KIND, RECEIPT_KIND
 from orion_recall.external.mappings import Mappings
-from orion_recall.profile.model import profile_json_schema
+from orion_recall.profile import Profile
 from orion_recall.shipped import shipped_folder
 
 Json = dict[str, Any]
@@ -62,7 +62,7 @@ def schemas() -> dict[str, Json]:
     return {
         "envelope": _contract("envelope", _envelope()),
         **{kind: _contract(kind, _schema(*described)) for kind, described in _MODELS.items()},
-        "profile": profile_json_schema(),
+        "profile": {"$schema": _DIALECT, **Profile.model_json_schema()},  # for editors of profiles
         "mappings": {"$schema": _DIALECT, **_schema(Mappings, "validation")},
     }
 
