@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from orion_recall.profile.model import Profile, ProfileDifference, diff_profiles
 from orion_recall.profile.sections import section_values
-from orion_recall.schemas.files import schemas
+from orion_recall.schemas import schemas
 from orion_recall.values import QUERY_CLASSES
 from tests.samples.recall_fakes import profile
 
