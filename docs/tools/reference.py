@@ -18,8 +18,7 @@ from orion_recall import errors
 from orion_recall.cli.main import COMMANDS, load
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.postgres.schema import migrate
-from orion_recall.schemas.files import schemas
-from orion_recall.schemas.settings_reference import as_markdown, setting_rows
+from orion_recall.schemas import as_markdown, schemas, setting_rows
 from orion_recall.scoring.parts import LATER_PARTS, PARTS
 
 FOLDER = Path(__file__).parents[1] / "pages" / "reference"

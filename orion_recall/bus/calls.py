@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from orion_recall.bus.connect import as_caller_errors, caller_error, connect, is_refusal, without_secrets
+from orion_recall.bus.connect import caller_error, connect, is_refusal, without_secrets
 from orion_recall.bus.envelope import encode_request
 from orion_recall.bus.signing.keys import SIGNATURE_FIELD, read_key, sign
 from orion_recall.contracts.fields import causality_links
@@ -88,9 +88,8 @@ class Calls:
     @contextlib.asynccontextmanager
     async def connect(cls, url: str, **options: Unpack[ConnectOptions]) -> AsyncGenerator[Calls]:
         """A connected caller; BusUnavailable when the server does not answer, BusRefused when it denies access."""
-        redis, blocking = connect(url), connect(url, blocking=True)
-        calls = cls(redis, blocking, **options)
-        try:
+        async with connect(url) as redis, connect(url, blocking=True) as blocking:
+            calls = cls(redis, blocking, **options)
             try:
                 await redis.ping()  # pyright: ignore[reportUnknownMemberType]
             except (RedisError, OSError) as error:
@@ -106,9 +105,6 @@ class Calls:
                 calls.fail(BusUnavailable("the client was closed before the reply came"))
                 with contextlib.suppress(RedisError, OSError):
                     await redis.unlink(calls.reply_stream)
-        finally:
-            await redis.aclose()
-            await blocking.aclose()
 
     async def call(
         self,
@@ -146,8 +142,10 @@ class Calls:
         self._in_flight[name] = call
         try:
             async with asyncio.timeout(timeout_s):
-                with as_caller_errors(f"to take {kind}"):
+                try:
                     await self._redis.xadd(self._prefix + kind, self._fields(self._prefix + kind, message))
+                except (RedisError, OSError) as error:
+                    raise caller_error(error, f"to take {kind}") from error
                 return await call.reply
         except TimeoutError as error:
             raise ReplyTimeout(

@@ -16,10 +16,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from redis.asyncio import Redis
-from redis.exceptions import NoPermissionError, NoScriptError, RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.settings import DECISIONS_GROUP, RECALL_GROUP, Settings
@@ -45,7 +45,6 @@ class MessageHead:
 
 
 _SCRIPT = files("orion_recall.bus").joinpath("commit.lua").read_text("utf-8")
-_SHA = hashlib.sha1(_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 # The server does nothing else meanwhile: a commit takes it some twenty microseconds.
 _MOST_AT_ONCE, _MOST_BYTES_AT_ONCE = 64, 1 << 20
 
@@ -126,7 +125,7 @@ class Committer:
     """Sends commits for one intake stream. Replies, decisions and dead letters are kept as the settings say."""
 
     def __init__(self, redis: Redis, settings: Settings, stream: str) -> None:
-        self._redis, self._decision_stream = redis, settings.decision_stream
+        self._script, self._decision_stream = redis.register_script(_SCRIPT), settings.decision_stream
         self._channels = settings.published_on["decisions"]
         self._keys = (stream, settings.decision_stream, f"{stream}:dead")
         self._values: tuple[str | int, ...] = (
@@ -229,12 +228,7 @@ class Committer:
             is_stream = commit.address.mode in ("own", "shared")
             keys.append(commit.address.name if is_stream else self._decision_stream)
             values += (commit.entry_id, commit.address.mode, commit.reply, commit.decision, *_more(commit))
-        try:
-            found: Any = await self._redis.evalsha(_SHA, len(keys), *keys, *values)
-        except NoScriptError:
-            await self._redis.script_load(_SCRIPT)
-            found = await self._redis.evalsha(_SHA, len(keys), *keys, *values)
-        return found
+        return await self._script(keys=keys, args=values)
 
 
 def _more(commit: Commit) -> tuple[str | bytes | int, ...]:

@@ -9,30 +9,18 @@ thing; a lost connection looks like four exceptions.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from redis import exceptions as errors
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    ConnectionError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TimeoutError,
-)
 
 from orion_recall.errors import BusRefused, BusUnavailable, SettingsError
 
@@ -186,7 +174,7 @@ def steady(kind: type[AbstractConnection]) -> type[AbstractConnection]:
         async def read_response(self, *args: Any, **kwargs: Any) -> Any:
             try:
                 return cast("Any", await super().read_response(*args, **kwargs))
-            except ReadOnlyError:
+            except errors.ReadOnlyError:
                 # It is a replica now. The address may lead to the new master; this connection never will.
                 await self.disconnect(nowait=True)
                 raise
@@ -194,47 +182,39 @@ def steady(kind: type[AbstractConnection]) -> type[AbstractConnection]:
     return Steady
 
 
-class Sentinels:
-    """Finds the master of an address by asking its Sentinels in turn."""
+def at_master(kind: type[AbstractConnection], address: BusAddress) -> type[AbstractConnection]:
+    """The kind of connection (TCP or TLS), which connects to the current master: it asks the Sentinels in turn."""
+    assert issubclass(kind, Connection)
+    addresses, service = list(address.sentinels), address.service
+    timeouts = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), _SENTINEL_TIMEOUT_S)
+    options: dict[str, Any] = {**address.sentinel_options, **timeouts}
+    sentinel_kind = steady(options.pop("connection_class", Connection))
 
-    def __init__(self, address: BusAddress) -> None:
-        self.service = address.service
-        self._addresses = list(address.sentinels)
-        options: dict[str, Any] = dict(address.sentinel_options)
-        self._kind = steady(options.pop("connection_class", Connection))
-        timeouts = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), _SENTINEL_TIMEOUT_S)
-        self._options: dict[str, Any] = {**options, **timeouts}
-
-    async def master(self) -> tuple[str, int]:
+    async def master() -> tuple[str, int]:
         """Host and port of the master; ConnectionError with every Sentinel's answer when none names one."""
         said: list[str] = []
-        for host, port in tuple(self._addresses):
+        for host, port in tuple(addresses):
             pool = ConnectionPool(
-                self._kind, host=host, port=port, retry=Retry(NoBackoff(), 0), protocol=2, **self._options
+                sentinel_kind, host=host, port=port, retry=Retry(NoBackoff(), 0), protocol=2, **options
             )
             try:
                 async with Redis.from_pool(pool) as sentinel:
                     asked: Any = sentinel.execute_command(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-                        "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service
+                        "SENTINEL", "GET-MASTER-ADDR-BY-NAME", service
                     )
                     found = cast("list[bytes] | None", await asked)
-            except (RedisError, OSError) as error:
+            except (errors.RedisError, OSError) as error:
                 said.append(f"{host}:{port}: {error}")
                 continue
             if found is not None:
-                self._addresses.sort(key=lambda one: one != (host, port))  # the one that answers is asked first
+                addresses.sort(key=lambda one: one != (host, port))  # the one that answers is asked first
                 return found[0].decode(), int(found[1])
-            said.append(f"{host}:{port} knows no {self.service!r}")
-        raise ConnectionError(f"no Sentinel names a master: {'; '.join(said)}")
-
-
-def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[AbstractConnection]:
-    """The kind of connection (TCP or TLS), which connects to the current master."""
-    assert issubclass(kind, Connection)
+            said.append(f"{host}:{port} knows no {service!r}")
+        raise errors.ConnectionError(f"no Sentinel names a master: {'; '.join(said)}")
 
     class AtMaster(kind):
         async def _connect(self) -> None:
-            self.host, self.port = await sentinels.master()
+            self.host, self.port = await master()
             await super()._connect()
 
         async def on_connect_check_health(self, check_health: bool = True) -> None:
@@ -243,32 +223,24 @@ def at_master(kind: type[AbstractConnection], sentinels: Sentinels) -> type[Abst
             await self.send_command("ROLE", check_health=False)
             try:
                 role = cast("list[Any]", await self.read_response())
-            except NoPermissionError:
+            except errors.NoPermissionError:
                 return  # an access list without it: a replica shows itself at the first write
             if role[0] != b"master":
-                raise ConnectionError(f"{self.host}:{self.port} is no longer the master of {sentinels.service!r}")
+                raise errors.ConnectionError(f"{self.host}:{self.port} is no longer the master of {service!r}")
 
     return AtMaster
 
 
-_ADVICE: Mapping[type[RedisError], str] = {
-    OutOfMemoryError: "the server's memory is full: raise its maxmemory, or find what fills it; an embedded bus "
-    "says so when its disk is short, too",
-    NoPermissionError: "give the user of this address the rights of `client` in deploy/redis/users.acl",
-    AuthenticationError: "check user and password of the address",
+_ADVICE: Mapping[type[errors.RedisError], str] = {
+    errors.OutOfMemoryError: "the server's memory is full: raise its maxmemory, or find what fills it; an embedded "
+    "bus says so when its disk is short, too",
+    errors.NoPermissionError: "give the user of this address the rights of `client` in deploy/redis/users.acl",
+    errors.AuthenticationError: "check user and password of the address",
 }
 
 
-@contextlib.contextmanager
-def as_caller_errors(what: str) -> Generator[None]:
-    """Raise BusRefused or BusUnavailable for errors of the driver. `what` names the request."""
-    try:
-        yield
-    except (RedisError, OSError) as error:
-        raise caller_error(error, what) from error
-
-
 def caller_error(error: Exception, what: str) -> BusUnavailable:
+    """The BusRefused or BusUnavailable of an error of the driver. `what` names the request."""
     if not is_refusal(error):
         return BusUnavailable(f"the bus is away: {error}")
     advice = next((f" ({advice})" for kind, advice in _ADVICE.items() if isinstance(error, kind)), "")
@@ -279,15 +251,15 @@ def caller_error(error: Exception, what: str) -> BusUnavailable:
 
 def is_refusal(error: Exception) -> bool:
     """Whether the server refuses, and would refuse again. A replica's refusal does not count: masters change."""
-    if isinstance(error, ReadOnlyError):
+    if isinstance(error, errors.ReadOnlyError):
         return False
     # The driver raises a ConnectionError whose cause is the refusal of a new connection.
-    kinds = ResponseError | AuthenticationError | AuthorizationError
+    kinds = errors.ResponseError | errors.AuthenticationError | errors.AuthorizationError
     return isinstance(error, kinds) or isinstance(error.__cause__, kinds)
 
 
 # What a lost, starting or failing-over server raises: wait, then try again.
-BUS_AWAY: tuple[type[Exception], ...] = (ConnectionError, TimeoutError, BusyLoadingError, ReadOnlyError, OSError)
+BUS_AWAY = (errors.ConnectionError, errors.TimeoutError, errors.BusyLoadingError, errors.ReadOnlyError, OSError)
 
 _CONNECTIONS = 16
 _TIMEOUT_S = 5.0
@@ -310,7 +282,7 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
         options["socket_timeout"] += _LONGEST_BLOCK_S
     kind: type[AbstractConnection] = options.pop("connection_class", Connection)
     if address.sentinels:
-        kind = at_master(kind, Sentinels(address))
+        kind = at_master(kind, address)
     pool = BlockingConnectionPool(
         connection_class=steady(kind), retry=Retry(NoBackoff(), 0), health_check_interval=0, protocol=2, **options
     )
@@ -319,4 +291,4 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
 
 def group_is_gone(error: Exception) -> bool:
     """Whether the error means that the stream or its group has vanished (FLUSHALL, DEL, XGROUP DESTROY)."""
-    return isinstance(error, ResponseError) and any(sign in str(error) for sign in _GROUP_GONE)
+    return isinstance(error, errors.ResponseError) and any(sign in str(error) for sign in _GROUP_GONE)

@@ -200,7 +200,7 @@ class GroupReader:
                 start_id=self._cursor,
                 count=count,
             )
-            self._cursor = _text(reply[0])
+            self._cursor = decoded(reply[0])
             entries = self._noted([_entry(*row) for row in reply[1]])
             deliveries = await self._deliveries(entries)
             return [replace(entry, deliveries=deliveries.get(entry.id, 1)) for entry in entries]
@@ -246,7 +246,7 @@ class GroupReader:
         pending = cast("Mapping[str, Any]", await self._redis.xpending(self.stream, self.group) if count else {})
         first = pending.get("min")
         self._unread_since = (self._unread_since or server_s) if count and first is None else None
-        return self._unread_since if first is None else Entry(id=_text(first), fields={}).added_at
+        return self._unread_since if first is None else Entry(id=decoded(first), fields={}).added_at
 
     async def reset_delivery_count(self, entry_id: str) -> None:
         """Count the entry as delivered once: it waits for something that is away, and must not become poison."""
@@ -271,7 +271,7 @@ class GroupReader:
         """Delete this consumer from the group, unless it has pending entries; also consumers idle for an hour."""
         try:
             for consumer in await self._redis.xinfo_consumers(self.stream, self.group):
-                ours = _text(consumer["name"]) == self.consumer
+                ours = decoded(consumer["name"]) == self.consumer
                 if consumer["pending"] == 0 and (ours or consumer["idle"] > _IDLE_CONSUMER_MS):
                     await self._redis.xgroup_delconsumer(self.stream, self.group, consumer["name"])
         except (*BUS_AWAY, ResponseError) as error:
@@ -290,7 +290,7 @@ class GroupReader:
         for entry in entries:
             pipeline.xpending_range(self.stream, self.group, min=entry.id, max=entry.id, count=1)
         rows = cast("list[list[dict[str, Any]]]", await pipeline.execute())
-        return {_text(row["message_id"]): int(row["times_delivered"]) for part in rows for row in part}
+        return {decoded(row["message_id"]): int(row["times_delivered"]) for part in rows for row in part}
 
     async def _healing(self, doing: str, once: Callable[[], Awaitable[T]], otherwise: T) -> T:
         try:
@@ -334,14 +334,14 @@ class GroupReader:
             )
 
 
-def _text(value: bytes | str) -> str:
+def decoded(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
 def _entry(entry_id: bytes | str, fields: Mapping[bytes, bytes]) -> Entry:
     left_out = max(0, len(fields) - _MOST_FIELDS)
     return Entry(
-        id=_text(entry_id),
+        id=decoded(entry_id),
         fields=dict(islice(fields.items(), _MOST_FIELDS)) if left_out else fields,
         left_out=left_out,
     )

@@ -42,7 +42,7 @@ from orion_recall.contracts import RecallDecisionV1
 from orion_recall.decisions.comparison import Compared, compared_trials
 from orion_recall.decisions.log import SQL_MOST_BYTES, DecisionLog
 from orion_recall.decisions.memories import SelectedTexts, selected_texts
-from orion_recall.decisions.retention import count_older, purge_older
+from orion_recall.decisions.removal import count_older, purge_older
 from orion_recall.errors import OrionError, SettingsError
 from orion_recall.evaluation.replay import report
 from orion_recall.evaluation.replay.report import Summary, Verdict

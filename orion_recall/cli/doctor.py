@@ -40,7 +40,7 @@ from orion_recall.models.sparse import SparseEncoder
 from orion_recall.postgres.pool import Connection, borrow
 from orion_recall.postgres.schema import shipped_migrations
 from orion_recall.profile.watch import profiles_with_default
-from orion_recall.schemas.settings_reference import unknown_variables
+from orion_recall.schemas import unknown_variables
 from orion_recall.scoring.parts import further_parts, refused_parts
 from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
 from orion_recall.settings import Settings

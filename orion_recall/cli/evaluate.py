@@ -18,9 +18,8 @@ from orion_recall.evaluation import measures, tune
 from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.everyday import by_category, is_everyday, judge_run, summary
-from orion_recall.evaluation.run_stores import Plan, Progress, RunSummary
+from orion_recall.evaluation.trials import Plan, Progress, RunSummary, trials
 from orion_recall.evaluation.trials import run as run_plan
-from orion_recall.evaluation.trials import trials
 from orion_recall.evaluation.vectors import VectorCache, default_folder
 from orion_recall.profile import Profile
 from orion_recall.settings import Settings

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from reprlib import Repr
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin
 from uuid import UUID
@@ -175,11 +175,6 @@ def zoned_moment(value: object, *, naive_is_utc: bool = False) -> datetime:
         raise ValueError("the time is out of range") from error
 
 
-def envelope_moment(value: object) -> datetime:
-    """A time of an envelope: a naive one is read as UTC."""
-    return zoned_moment(value, naive_is_utc=True)
-
-
 def moment_of_memory(value: object) -> datetime:
     """A time with a zone, as UTC, that keeps whether it has a time of day.
 
@@ -260,7 +255,9 @@ WholeMs = Annotated[int, Field(ge=0), BeforeValidator(_whole_ms)]
 ZoneName = Annotated[str, Field(min_length=1, max_length=64), BeforeValidator(_zone_name)]
 Moment = Annotated[datetime, BeforeValidator(zoned_moment, json_schema_input_type=_ZonedTime)]
 MemoryMoment = Annotated[datetime, BeforeValidator(moment_of_memory, json_schema_input_type=_ZonedTime)]
-EnvelopeMoment = Annotated[datetime, BeforeValidator(envelope_moment, json_schema_input_type=_EnvelopeTime)]
+EnvelopeMoment = Annotated[
+    datetime, BeforeValidator(partial(zoned_moment, naive_is_utc=True), json_schema_input_type=_EnvelopeTime)
+]
 Identifier = Annotated[
     str,
     Field(min_length=1, max_length=512, json_schema_extra={"pattern": "^[^\\u0000\\uFFFD]*$"}),

@@ -352,6 +352,13 @@ class SuccessionV1(f.Message):
     evidence: list[str] = Field(default_factory=list[str])
 
 
+_Succeeded = Annotated[
+    SuccessionV1 | None,
+    Field(description="the memory whose place, score and parts it has, as it is stated to succeed it"),
+]
+_Successor = Annotated[SuccessionV1 | None, Field(description="its successor")]
+
+
 class SelectedV1(f.Message):
     """One selected item as the decision log keeps it."""
 
@@ -362,10 +369,8 @@ class SelectedV1(f.Message):
     ranks: dict[str, int]
     confidence: ConfidenceV1 | None = None
     layer: str | None = None
-    succeeds: SuccessionV1 | None = Field(
-        default=None, description="the memory whose place, score and parts it has, as it is stated to succeed it"
-    )
-    ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
+    succeeds: _Succeeded = None
+    ended_by: _Successor = None
 
 
 class CandidateV1(f.Message):
@@ -386,10 +391,8 @@ class CandidateV1(f.Message):
     dropped: str | None = Field(default=None, description="why it is not: near_duplicate, token_budget and so on")
     dropped_for: str | None = Field(default=None, description="the memory that was kept in its place, if any")
     layer: str | None = None
-    succeeds: SuccessionV1 | None = Field(
-        default=None, description="the memory whose place, score and parts it has, as it is stated to succeed it"
-    )
-    ended_by: SuccessionV1 | None = Field(default=None, description="its successor")
+    succeeds: _Succeeded = None
+    ended_by: _Successor = None
 
 
 class CanaryV1(f.Message):

@@ -50,20 +50,9 @@ class Mean:
 
 
 def means_of(values: Values, *, resamples: int = 2000, seed: int = 0) -> list[Mean]:
-    """The mean of each column of (queries, measures) with its interval."""
-    low, high = bootstrap_interval(values, resamples=resamples, seed=seed)
-    columns = zip(values.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)
-    return [Mean(mean=mean, low=least, high=most) for mean, least, most in columns]
+    """The mean of each column of (queries, measures) with its percentile interval (Efron 1979), at 95 percent.
 
-
-def _mean_of(values: Sequence[float]) -> Mean:
-    return means_of(np.array(values, dtype=np.float64)[:, None])[0]
-
-
-def bootstrap_interval(values: Values, *, resamples: int = 2000, seed: int = 0) -> tuple[Values, Values]:
-    """The percentile interval (Efron 1979) of the mean, at 95 percent: low and high, each of shape (measures,).
-
-    `values` has the shape (queries, measures); queries are drawn with replacement.
+    Queries are drawn with replacement.
     """
     random = np.random.default_rng(seed)
     rows = len(values)
@@ -75,7 +64,12 @@ def bootstrap_interval(values: Values, *, resamples: int = 2000, seed: int = 0) 
         means.append(times.astype(np.float64) @ values / rows)
     outside = 100 * (1 - LEVEL) / 2
     low, high = np.percentile(np.concatenate(means), [outside, 100 - outside], axis=0)
-    return low, high
+    columns = zip(values.mean(axis=0).tolist(), low.tolist(), high.tolist(), strict=True)
+    return [Mean(mean=mean, low=least, high=most) for mean, least, most in columns]
+
+
+def _mean_of(values: Sequence[float]) -> Mean:
+    return means_of(np.array(values, dtype=np.float64)[:, None])[0]
 
 
 def randomisation_test(differences: Values, *, permutations: int = 10_000, seed: int = 0) -> Values:

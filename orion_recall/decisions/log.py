@@ -54,10 +54,8 @@ class SqlResult:
     is_too_large: bool = False
 
 
-async def fetch_bounded(
-    connection: Connection, sql: str, limit: int, *, most_bytes: int = SQL_MOST_BYTES
-) -> SqlResult:
-    """The first rows of a statement: `limit` of them at most, and no more than `most_bytes`.
+async def fetch_bounded(connection: Connection, sql: str, limit: int) -> SqlResult:
+    """The first rows of a statement: `limit` of them at most, and no more than `SQL_MOST_BYTES`.
 
     The server measures the rows, so that one of a gigabyte never comes here. RecordError when the first row alone
     is larger, or when the statement gives no rows.
@@ -69,7 +67,7 @@ async def fetch_bounded(
     is_measured = _IN_FROM.match(sql) is not None
     if is_measured:
         try:
-            statement = await connection.prepare(_measured(sql, len(columns), most_bytes))
+            statement = await connection.prepare(_measured(sql, len(columns)))
         except asyncpg.PostgresSyntaxError as error:
             raise RecordError(
                 "the SQL was refused: it cannot stand inside another statement, which measures its rows. Leave out "
@@ -81,26 +79,26 @@ async def fetch_bounded(
     is_too_large = len(fitting) < len(rows) and len(fitting) <= limit
     if is_too_large and not fitting:
         raise RecordError(
-            f"the SQL was refused: its first row alone is larger than {most_bytes} bytes. Name fewer columns, or "
-            "shorten them, as left(query, 200)"
+            f"the SQL was refused: its first row alone is larger than {SQL_MOST_BYTES} bytes. Name fewer columns, "
+            "or shorten them, as left(query, 200)"
         )
     truncated = is_too_large or len(rows) > limit
     return SqlResult(columns=columns, rows=tuple(fitting[:limit]), truncated=truncated, is_too_large=is_too_large)
 
 
-def _measured(sql: str, count: int, most_bytes: int) -> str:
+def _measured(sql: str, count: int) -> str:
     """The statement with a last column that says whether all rows up to this one fit; others come without values.
 
     Text is written out only where its stored form, which may be compressed, is not too large already.
     """
     names = [f"c{number}" for number in range(count)]
     listed = ", ".join(names)
-    kept = ", ".join(f"CASE WHEN total <= {most_bytes} THEN {name} END" for name in names)
+    kept = ", ".join(f"CASE WHEN total <= {SQL_MOST_BYTES} THEN {name} END" for name in names)
     stored = " + ".join(f"coalesce(pg_column_size({name}), 0)::bigint" for name in names)
-    size = f"CASE WHEN {stored} > {most_bytes} THEN {stored} ELSE octet_length(r::text) END"
+    size = f"CASE WHEN {stored} > {SQL_MOST_BYTES} THEN {stored} ELSE octet_length(r::text) END"
     inner = sql.strip().rstrip(";")
     return (
-        f"SELECT {kept}, total <= {most_bytes} FROM (SELECT {listed}, sum({size}) OVER "  # noqa: S608 (names of ours)
+        f"SELECT {kept}, total <= {SQL_MOST_BYTES} FROM (SELECT {listed}, sum({size}) OVER "  # noqa: S608 (names of ours)
         f"(ROWS UNBOUNDED PRECEDING) AS total FROM (\n{inner}\n) AS r ({listed})) AS measured"
     )
 

@@ -12,7 +12,7 @@ from orion_recall.postgres.pool import Pool, borrow, is_connection_lost
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import dump_profile
 from orion_recall.profile.watch import LoadedProfile
-from orion_recall.tasks import POSTGRES_S, Backoff
+from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 
 log = logging.getLogger("orion_recall.decisions")
 
@@ -45,10 +45,7 @@ class ProfileTexts:
         """Write what was noted, and what is in use again every ten minutes; waits while Postgres is away."""
         backoff = Backoff(*POSTGRES_S)
         while True:
-            try:
-                async with asyncio.timeout(every_s):
-                    await self._noted.wait()
-            except TimeoutError:
+            if not await sleep(every_s, self._noted):
                 self.note()
             self._noted.clear()
             try:

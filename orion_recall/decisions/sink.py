@@ -20,7 +20,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 from orion_recall.bus.connect import BUS_AWAY, group_is_gone
-from orion_recall.bus.group_reader import Entry, GroupReader
+from orion_recall.bus.group_reader import Entry, GroupReader, decoded
 from orion_recall.postgres.pool import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
 from orion_recall.settings import DECISIONS_GROUP, Settings
 from orion_recall.tasks import BUS_S, POSTGRES_S, Backoff
@@ -342,7 +342,7 @@ async def _trim_to_bytes(redis: Redis, stream: str, most: int) -> int:
 
 async def _group(redis: Redis, stream: str) -> dict[str, Any] | None:
     groups: list[dict[str, Any]] = await redis.xinfo_groups(stream)
-    return next((group for group in groups if _text(group["name"]) == DECISIONS_GROUP), None)
+    return next((group for group in groups if decoded(group["name"]) == DECISIONS_GROUP), None)
 
 
 async def are_persisted(redis: Redis, stream: str, until_ms: int) -> bool:
@@ -357,16 +357,12 @@ async def are_persisted(redis: Redis, stream: str, until_ms: int) -> bool:
         oldest = (await redis.xpending(stream, DECISIONS_GROUP))["min"]
         if oldest is not None and id_parts(oldest)[0] <= until_ms:
             return False
-    unread = await redis.xrange(stream, min=f"({_text(group['last-delivered-id'])}", count=1)
+    unread = await redis.xrange(stream, min=f"({decoded(group['last-delivered-id'])}", count=1)
     return not unread or id_parts(unread[0][0] or "0-0")[0] > until_ms
 
 
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
 def id_parts(entry_id: bytes | str) -> tuple[int, int]:
-    milliseconds, _, sequence = _text(entry_id).partition("-")
+    milliseconds, _, sequence = decoded(entry_id).partition("-")
     return int(milliseconds), int(sequence or 0)
 
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orion_recall.errors import SourceError
-from orion_recall.evaluation.dataset import JudgedQuery, RunLine
-from orion_recall.evaluation.run_stores import Contents
+from orion_recall.evaluation.dataset import Contents, JudgedQuery, RunLine
 from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -57,7 +56,7 @@ class Baselines:
         ids = tuple(read[key].id for key, _ in found if key in read)
         return RunLine(ranked=ids, selected=ids[:BUNDLE])
 
-    async def ranked(self, name: BaselineName, query: JudgedQuery, depth: int = DEPTH) -> Scored:
+    async def ranked(self, name: BaselineName, query: JudgedQuery) -> Scored:
         """Keys and scores, best first."""
         scope = Scope(
             tenant=query.conversation,
@@ -65,30 +64,30 @@ class Baselines:
             user_id=query.user_id if query.scope == "user" else None,
         )
         if name == "vector":
-            return await self._vector(query.text, scope, depth)
+            return await self._vector(query.text, scope)
         if name == "like":
-            return await self._like(query.text, query.conversation, depth)
-        keywords = await self._keywords(query.text, scope, depth)
+            return await self._like(query.text, query.conversation)
+        keywords = await self._keywords(query.text, scope)
         if name == "rrf":
-            return fused([await self._vector(query.text, scope, depth), keywords])[:depth]
+            return fused([await self._vector(query.text, scope), keywords])[:DEPTH]
         return keywords if name == "bm25" else await self._decayed(keywords, query)
 
-    async def _vector(self, text: str, scope: Scope, depth: int) -> Scored:
+    async def _vector(self, text: str, scope: Scope) -> Scored:
         vector = await self.embedder.embed_query(text)
         # The least cosine there is: what is unlike the question is ranked, too.
-        return await self.index.search_dense(vector.tolist(), scope, depth, -1.0)
+        return await self.index.search_dense(vector.tolist(), scope, DEPTH, -1.0)
 
-    async def _keywords(self, text: str, scope: Scope, depth: int) -> Scored:
-        own, _ = await self.index.search_sparse(self.sparse.encode_query(text), scope, depth)
+    async def _keywords(self, text: str, scope: Scope) -> Scored:
+        own, _ = await self.index.search_sparse(self.sparse.encode_query(text), scope, DEPTH)
         return own
 
-    async def _like(self, text: str, tenant: str, depth: int) -> Scored:
+    async def _like(self, text: str, tenant: str) -> Scored:
         wanted = frozenset(content_words(text))
         keys = [memory_key(tenant, name) for name in self.contents.ids.get(tenant, ())]
         read = await self.index.fetch(keys)
         texts = {key: read[key].text.casefold() for key in keys if key in read}
         counts = [(key, float(sum(word in text for word in wanted))) for key, text in texts.items()]
-        return sorted((one for one in counts if one[1]), key=lambda one: -one[1])[:depth]
+        return sorted((one for one in counts if one[1]), key=lambda one: -one[1])[:DEPTH]
 
     async def _decayed(self, found: Scored, query: JudgedQuery) -> Scored:
         now = query.asked_at if query.asked_at is not None else self.contents.newest.get(query.conversation)

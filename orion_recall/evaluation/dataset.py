@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -152,6 +153,28 @@ def read_memories(path: Path) -> list[Memory]:
     if not memories:
         raise EvaluationError(f"{path}: there is no memory in it")
     return memories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """The ids of every conversation's memories, and the time of each conversation's newest memory (epoch seconds).
+
+    A conversation without any date is not in `newest`.
+    """
+
+    ids: Mapping[str, Sequence[str]]
+    newest: Mapping[str, float]
+
+    @classmethod
+    def of(cls, memories: Sequence[Memory]) -> Contents:
+        ids: dict[str, list[str]] = {}
+        newest: dict[str, float] = {}
+        for memory in memories:
+            ids.setdefault(memory.tenant, []).append(memory.id)
+            moment = memory.ts
+            if moment is not None:
+                newest[memory.tenant] = max(moment, newest.get(memory.tenant, moment))
+        return cls(ids=ids, newest=newest)
 
 
 def _mapping_of(path: Path) -> ImportMapping:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 
 MOST_NEAREST = 3
+_MEANS = ("recall", "first", "stale", "precision", "size")
 _PARTIAL = ("recap", "list", "future", "history")
 _ENOUGH, _SHARE_TENTHS = 10, 7
 
@@ -105,11 +106,7 @@ def summary(judgements: Sequence[Judgement]) -> dict[str, float | int | None]:
     return {
         "n": len(judgements),
         "pass": _mean([one.passed for one in judgements]),
-        "recall": _mean([one.recall for one in judgements]),
-        "first": _mean([one.first for one in judgements]),
-        "stale": _mean([one.stale for one in judgements]),
-        "precision": _mean([one.precision for one in judgements]),
-        "size": _mean([one.size for one in judgements]),
+        **{name: _mean([getattr(one, name) for one in judgements]) for name in _MEANS},
         "false": sum("none" in one.violated for one in judgements),
         "empty": sum(one.size == 0 for one in others),
         "unsure": sum(one.unsure for one in others),

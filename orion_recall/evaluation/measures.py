@@ -29,14 +29,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from orion_recall.decisions.comparison import Mean, means_of, randomisation_test
+from orion_recall.decisions.comparison import Mean, Values, means_of, randomisation_test
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation.dataset import JudgedQuery, RunLine
 from orion_recall.models.sparse import SparseEncoder
-
-Values = npt.NDArray[np.float64]
 
 _SAME = 1e-12
 _NOTHING = RunLine(ranked=(), selected=None)

@@ -25,12 +25,12 @@ from pydantic import ValidationError
 
 from orion_recall.atomic_file import whole_text
 from orion_recall.contracts import describe
+from orion_recall.decisions.comparison import Values
 from orion_recall.errors import EvaluationError, ProfileError, SettingsError
 from orion_recall.evaluation.baselines import Baselines
 from orion_recall.evaluation.dataset import JudgedQuery
 from orion_recall.evaluation.measures import Figures, figures_of, judged
-from orion_recall.evaluation.run_stores import Plan, Progress
-from orion_recall.evaluation.trials import Run, Trials, trials
+from orion_recall.evaluation.trials import Plan, Progress, Run, Trials, trials
 from orion_recall.profile.model import Profile, Strategies, profile_fields
 from orion_recall.profile.reading import dump_profile, nearest_path, parse_profile
 from orion_recall.profile.sections import RELEVANCE_PARTS, Cascade, RankingWeights, Rerank
@@ -39,7 +39,6 @@ from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 
-Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
@@ -284,10 +283,7 @@ Point = Mapping[str, object]
 KEYWORD_KEYS = ("bm25.k1", "bm25.b", "bm25.length")
 """Constants of the keyword index, not of a profile: term saturation, length normalisation, mean length in terms."""
 MOST_POINTS = 1000
-_SAME_DECAY = {
-    "time_decay_half_life_hours": "time_decay_lambda_per_hour",
-    "time_decay_lambda_per_hour": "time_decay_half_life_hours",
-}
+_SAME_DECAY = ("time_decay_half_life_hours", "time_decay_lambda_per_hour")
 
 
 async def sweep(
@@ -345,8 +341,8 @@ def at(profile: Profile, point: Point) -> Profile:
         if key in KEYWORD_KEYS:
             continue
         *sections, name = key.split(".")
-        if key in _SAME_DECAY and _SAME_DECAY[key] not in point:
-            values[_SAME_DECAY[key]] = None  # the point's value counts, not the profile's of the other key
+        if key in _SAME_DECAY:  # the point's value counts, not the profile's of the other key
+            values |= {other: None for other in _SAME_DECAY if other not in point}
         place = values
         for section in sections:
             place = place.setdefault(section, {})  # of overrides only those are there that are set

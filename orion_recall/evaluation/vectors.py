@@ -17,15 +17,12 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from orion_recall.models import embedder as embedding
 from orion_recall.models.embedder import Embedder
-from orion_recall.models.token_space import Tokens, TokenVectors, token_space_of
+from orion_recall.models.token_space import Tokens, TokenVectors, Vectors, token_space_of
 
 log = logging.getLogger("orion_recall.evaluation")
-
-Vectors = npt.NDArray[np.float32]
 
 FILE_NAME = "vectors.sqlite3"
 MOST_BYTES = 1 << 30
@@ -39,21 +36,20 @@ def default_folder() -> Path:
 
 
 class VectorCache:
-    """One SQLite file for all models and runs, open inside `with`; one of more than `most_bytes` is begun anew.
+    """One SQLite file for all models and runs, open inside `with`; one of more than a GiB is begun anew.
 
     Every write is a transaction, so a killed run leaves nothing half-written, and concurrent runs wait for each
     other. Where the file cannot be used, the run goes on without it and the log says so.
     """
 
-    def __init__(self, folder: Path, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, folder: Path) -> None:
         self.file = folder / FILE_NAME
-        self._most_bytes = most_bytes
         self._connection: sqlite3.Connection | None = None
 
     def __enter__(self) -> Self:
         with self._without():
             self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self.file.exists() and self.file.stat().st_size > self._most_bytes:
+            if self.file.exists() and self.file.stat().st_size > MOST_BYTES:
                 self.file.unlink()
             # Calls come from threads of a pool, one at a time.
             self._connection = connection = sqlite3.connect(self.file, timeout=_WAIT_S, check_same_thread=False)

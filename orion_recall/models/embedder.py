@@ -109,7 +109,7 @@ class OnnxEmbedder:
         self._path, self._token_vectors, self._precision = path, token_vectors, precision
         self._loading = asyncio.Lock()
         self._loaded: _Loaded | None = None
-        self._queries = QueryBatcher(self._encode_queries)
+        self.queries = QueryBatcher(self._encode_queries)
         self._threads = min(MOST_THREADS, os.cpu_count() or 1)
         self._documents = ThreadPoolExecutor(self._threads, "embed-document", lower_thread_priority)
         # Behind slices that give way to it, a recall would wait for those to end waiting.
@@ -140,14 +140,6 @@ class OnnxEmbedder:
     def token_width(self) -> int:
         return tokens.width if (tokens := self._ready().tokens) is not None else 0
 
-    @property
-    def cache_hits(self) -> int:
-        return self._queries.cache_hits
-
-    @property
-    def cache_misses(self) -> int:
-        return self._queries.cache_misses
-
     async def load(self) -> None:
         """Find, check, load and warm the model in a thread; a second call does nothing. Raises `ModelError`."""
         async with self._loading:
@@ -159,13 +151,13 @@ class OnnxEmbedder:
             self._loaded = await load_in_thread(self._documents, self._load, what)
             # One that gains nothing by batches answers each query as soon as it is ready.
             if not self._loaded.encoder.is_batched:
-                self._queries.max_batch = 1
+                self.queries.max_batch = 1
 
     async def embed_query(self, text: str) -> Vector:
-        return (await self._queries.embed(prepared(text))).vector
+        return (await self.queries.embed(prepared(text))).vector
 
     async def query_tokens(self, text: str) -> Tokens:
-        space, states = self._space(), (await self._queries.embed(prepared(text))).states
+        space, states = self._space(), (await self.queries.embed(prepared(text))).states
         assert states is not None  # kept for every query as long as there is a space
         return space.query(states)
 
@@ -176,7 +168,7 @@ class OnnxEmbedder:
         return await self._in_slices(texts, self._space())
 
     async def close(self) -> None:
-        await self._queries.close()
+        await self.queries.close()
         for threads in (self._documents, self._awaited):
             await asyncio.to_thread(threads.shutdown, cancel_futures=True)
 

@@ -85,17 +85,15 @@ DIMENSION, LAYERS, HEADS, INNER = 384, 6, 12, 1_536
 WORDS, POSITIONS = 30_522, 512
 _EPSILON = 1e-12
 
-_Floats = npt.NDArray[np.float32]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int8Model:
     """The model as ONNX, which takes the sum of `words` and `positions` for each token; `sha256` stands for all."""
 
     onnx: bytes
-    words: _Floats
+    words: Vectors
     """A row for each token of the vocabulary: mapped from the file, of which only pages in use take memory."""
-    positions: _Floats
+    positions: Vectors
     sha256: str
 
 
@@ -117,7 +115,7 @@ def int8_model(tensors: Path, sha256: str, *, unsigned: bool = False) -> Int8Mod
     )
 
 
-def _read(file: Path) -> dict[str, _Floats]:
+def _read(file: Path) -> dict[str, Vectors]:
     """The tensors by name, mapped: the file has them one after the other, in this order and without a head."""
     d, inner = DIMENSION, INNER
     shapes = {"words": (WORDS, d), "kinds": (2, d), "positions": (POSITIONS, d)}
@@ -149,7 +147,7 @@ def _read(file: Path) -> dict[str, _Floats]:
 class _Conversion:
     """One graph, from the first normalisation to the states of the tokens. Nodes and tensors have names."""
 
-    def __init__(self, found: dict[str, _Floats], *, unsigned: bool) -> None:
+    def __init__(self, found: dict[str, Vectors], *, unsigned: bool) -> None:
         self._found, self._unsigned = found, unsigned
         self._nodes, self._tensors, self._inputs = bytearray(), bytearray(), bytearray()
 
@@ -238,7 +236,7 @@ class _Conversion:
         return name
 
 
-def quantised(weight: _Floats) -> tuple[npt.NDArray[np.int8], _Floats]:
+def quantised(weight: Vectors) -> tuple[npt.NDArray[np.int8], Vectors]:
     """The weights as int8 from -127 to 127, and the scale of each column."""
     scale = np.maximum(np.abs(weight).max(axis=0), np.finfo(np.float32).tiny) / np.float32(127)
     return np.clip(np.rint(weight / scale), -127, 127).astype(np.int8), scale

@@ -189,14 +189,10 @@ class _ProfileKeys(s.Section):
         """How many candidates each source searches for."""
         return CANDIDATES[self.budget]
 
-    @property
-    def effective_lexical_top_k(self) -> int:
-        """`lexical_top_k`, or `vector_top_k` where that is not set."""
-        return self.vector_top_k if self.lexical_top_k is None else self.lexical_top_k
-
     def top_k(self, name: SourceName) -> int:
         """How many hits the source may bring to selection, where it is searched."""
-        return self.effective_lexical_top_k if name == "lexical" else getattr(self, by_name()[name].top_k_key)
+        given: int | None = getattr(self, by_name()[name].top_k_key)
+        return self.vector_top_k if given is None else given  # only `lexical_top_k` may be null
 
     def searches(self, name: SourceName) -> bool:
         """Whether the source is searched. The timeline has a switch of its own besides."""
@@ -222,24 +218,16 @@ class _ProfileKeys(s.Section):
         return tuple(name for name in names if name not in off)
 
 
-if TYPE_CHECKING:
-    ProfileValues = _ProfileKeys
-else:
-    ProfileValues = create_model(
-        "ProfileValues",
-        __base__=_ProfileKeys,
-        __doc__="The values of a profile: sources, search depth, ranking, and size of the rendered text.",
-        __module__=__name__,
-        **{
-            spec.top_k_key: (
-                TopK,
-                Field(
-                    default=spec.top_k, description=f"Hits {spec.title} may bring to selection; 0 switches it off."
-                ),
-            )
-            for spec in further_sources()
-        },
-    )
+_HITS = "Hits {} may bring to selection; 0 switches it off."
+_OF_PACKAGES: dict[str, Any] = {
+    spec.top_k_key: (TopK, Field(default=spec.top_k, description=_HITS.format(spec.title)))
+    for spec in further_sources()
+}
+_WITH_PACKAGES: type[_ProfileKeys] = create_model("ProfileKeys", __base__=_ProfileKeys, **_OF_PACKAGES)
+
+
+class ProfileValues(_WITH_PACKAGES):
+    """The values of a profile: sources, search depth, ranking, and size of the rendered text."""
 
 
 KeyPath = tuple[str, ...]
@@ -408,11 +396,6 @@ class Profile(ProfileValues):
         for part in further_parts():
             if not values["ranking"][part.name]:
                 del values["ranking"][part.name]
-
-
-def profile_json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) that editors check and complete a profile's YAML with."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Profile.model_json_schema()}
 
 
 def profile_fields(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
@@ -52,25 +52,21 @@ class _Weights(Section):
         def __getattr__(self, name: str) -> float: ...
 
 
-if TYPE_CHECKING:
+def _weighed_by(fields: Mapping[str, Any]) -> type[_Weights]:
+    """A base with these fields, as `create_model` takes them."""
+    return create_model("Weights", __base__=_Weights, **fields)
 
-    class FusionWeights(_Weights):
-        """The type of the model below: its keys are the names of `source_specs.specs`."""
 
-else:
-    FusionWeights = create_model(
-        "FusionWeights",
-        __base__=_Weights,
-        __doc__="The weight of each source's list in the fusion.",
-        __module__=__name__,
-        **{
-            spec.name: (
-                Weight,
-                Field(default=spec.weight, description=f"Weight of {spec.title}'s list (no unit)."),
-            )
-            for spec in specs()
-        },
-    )
+_OF_SOURCES = _weighed_by(
+    {
+        spec.name: (Weight, Field(default=spec.weight, description=f"Weight of {spec.title}'s list (no unit)."))
+        for spec in specs()
+    }
+)
+
+
+class FusionWeights(_OF_SOURCES):
+    """The weight of each source's list in the fusion."""
 
 
 class Fusion(Section):
@@ -94,7 +90,12 @@ def relevance_share(weights: Mapping[str, float]) -> float:
     return 1 - weights["recency"] / total if total else 0.0
 
 
-class _RankingBase(_Weights):
+_OF_PARTS = _weighed_by(
+    {part.name: (Weight, Field(default=part.weight, description=part.description)) for part in parts()}
+)
+
+
+class RankingWeights(_OF_PARTS):
     """Weights of the final score's named parts; they are renormalised over the parts an item has."""
 
     @model_validator(mode="after")
@@ -108,21 +109,6 @@ class _RankingBase(_Weights):
     def follows(self) -> bool:
         """Whether a part has a weight that needs a follow-up search."""
         return any(getattr(self, name) > 0 for name in ("links", "second_step"))
-
-
-if TYPE_CHECKING:
-
-    class RankingWeights(_RankingBase):
-        """The type of the model below: its keys are the names of `scoring.parts.parts`."""
-
-else:
-    RankingWeights = create_model(
-        "RankingWeights",
-        __base__=_RankingBase,
-        __doc__=_RankingBase.__doc__,
-        __module__=__name__,
-        **{part.name: (Weight, Field(default=part.weight, description=part.description)) for part in parts()},
-    )
 
 
 class TimeInQuestions(Section):
@@ -248,12 +234,6 @@ def section_values(section: BaseModel) -> Mapping[str, Any]:
 
 # The composite score of the specification.
 _SPECIFIED = {"confidence": 0.5, "layer": 0.3, "recency": 0.2, "score": 0.0}
-_STRATEGIES: dict[str, MergeStrategy] = {
-    "confidence": "confidence_weighted",
-    "layer": "layer_weighted",
-    "recency": "recency_weighted",
-    "score": "score_weighted",
-}
 
 _Words = Annotated[
     tuple[Annotated[str, Field(min_length=1, max_length=512)], ...], Field(strict=False, max_length=64)
@@ -340,7 +320,7 @@ class MergeWeights(Section):
     def name(self) -> MergeStrategy:
         """The part that weighs most, of equal ones the first, as they stand."""
         weights = self.weights
-        return _STRATEGIES[max(weights, key=weights.__getitem__)]
+        return cast("MergeStrategy", f"{max(weights, key=weights.__getitem__)}_weighted")
 
 
 class Cascade(Section):

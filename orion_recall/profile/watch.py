@@ -60,10 +60,7 @@ def loaded_profiles(folder: Path | None) -> dict[str, LoadedProfile]:
 
 def profiles_with_default(settings: Settings) -> dict[str, LoadedProfile]:
     """The profiles that the settings name; SettingsError when the default one is not among them."""
-    return _with_default(settings.profiles_dir, settings.default_profile)
-
-
-def _with_default(folder: Path | None, default: str) -> dict[str, LoadedProfile]:
+    folder, default = settings.profiles_dir, settings.default_profile
     profiles = loaded_profiles(folder)
     if default not in profiles:
         where = f"ORION_PROFILES_DIR ({folder})" if folder else "the shipped profiles"
@@ -104,15 +101,13 @@ def _version(profiles: Mapping[str, LoadedProfile]) -> tuple[Mapping[str, Loaded
 
 
 class ProfileWatch:
-    """Keeps the profiles in use up to date with a folder; `run()` it until cancelled.
+    """Keeps the profiles in use up to date with the settings' folder; `run()` it until cancelled.
 
     Without a folder the shipped profiles are read again on request, and not watched. `changed` is called after
     every check that changed the state."""
 
-    def __init__(
-        self, in_use: ProfilesInUse, folder: Path | None, *, default: str, changed: Callable[[], None]
-    ) -> None:
-        self._in_use, self._folder, self._default, self._changed = in_use, folder, default, changed
+    def __init__(self, in_use: ProfilesInUse, settings: Settings, *, changed: Callable[[], None]) -> None:
+        self._in_use, self._settings, self._changed = in_use, settings, changed
         self._wanted = asyncio.Event()
         self._asked = False
 
@@ -125,8 +120,8 @@ class ProfileWatch:
     async def run(self) -> None:
         """Read again on every change and on `ask()`."""
         loops = [asyncio.create_task(self._reload_when_wanted())]
-        if self._folder is not None:
-            loops.append(asyncio.create_task(self._watch(self._folder)))
+        if (folder := self._settings.profiles_dir) is not None:
+            loops.append(asyncio.create_task(self._watch(folder)))
         try:
             await asyncio.gather(*loops)
         finally:
@@ -161,7 +156,7 @@ class ProfileWatch:
             self._in_use.refuse(why)
 
     def _read(self) -> dict[str, LoadedProfile]:
-        return _with_default(self._folder, self._default)
+        return profiles_with_default(self._settings)
 
     async def _watch(self, folder: Path) -> None:
         last = read = None

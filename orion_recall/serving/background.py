@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.contracts import describe
 from orion_recall.decisions.profile_texts import ProfileTexts
-from orion_recall.decisions.retention import OLD_DECISIONS
+from orion_recall.decisions.removal import OLD_DECISIONS
 from orion_recall.decisions.sink import DecisionSink, are_persisted
 from orion_recall.errors import RecordError, SettingsError
 from orion_recall.interfaces import Projection

@@ -89,11 +89,7 @@ class Service:
         self._checks = SourceChecks(self, changed=self._heartbeat.wake)
         of_copies = [room_of(kind, settings) for kind in embedded_copies(settings)]
         self._disks = DiskWatch([*of_copies, *disks], changed=self._heartbeat.wake)
-        self._profile_watch = ProfileWatch(
-            *(self.profiles_in_use, settings.profiles_dir),
-            default=settings.default_profile,
-            changed=self._profiles_changed,
-        )
+        self._profile_watch = ProfileWatch(self.profiles_in_use, settings, changed=self._profiles_changed)
         self.build = build_of(settings, opened.embedder)
         self.background = BackgroundWork(
             settings,

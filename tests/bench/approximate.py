@@ -22,7 +22,7 @@ from rich.console import Console
 
 from orion_recall.cli.output import Table
 from orion_recall.contracts import MemoryV1
-from orion_recall.evaluation.run_stores import changes
+from orion_recall.evaluation.trials import changes
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.record.compose import compose
 from orion_recall.models.batching import Vector

@@ -17,7 +17,7 @@ from orion_recall.bus.connect import connect
 from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.client import RecallClient
 from orion_recall.errors import SourceError
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
+from orion_recall.evaluation.trials import changes, fill, index_and_graph, private_settings
 from orion_recall.models.embedder import OnnxEmbedder
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.types import Sources

@@ -14,7 +14,7 @@ from deploy_servers import guarded_postgres, role_dsn, role_passwords, run_progr
 from orion_recall.contracts import MemoryV1
 from orion_recall.decisions import log as decision_log
 from orion_recall.decisions.log import DecisionLog, let_analysts_in
-from orion_recall.decisions.retention import Deleted, purge_older
+from orion_recall.decisions.removal import Deleted, purge_older
 from orion_recall.errors import RecordError
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record

@@ -13,8 +13,7 @@ import pytest
 from serving import NoProgress
 
 from orion_recall.evaluation.dataset import read_queries
-from orion_recall.evaluation.run_stores import Plan
-from orion_recall.evaluation.trials import Run, Trials, trials
+from orion_recall.evaluation.trials import Plan, Run, Trials, trials
 from orion_recall.evaluation.tune import at, grid_of, sweep
 from orion_recall.interfaces import MemoryIndex
 from orion_recall.models.sparse import SparseEncoder

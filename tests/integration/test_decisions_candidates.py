@@ -12,8 +12,8 @@ from serving import caught_up
 
 from orion_recall.client import RecallClient
 from orion_recall.contracts import RecallDecisionV1
-from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.decisions.log import DecisionLog
+from orion_recall.decisions.removal import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.postgres.pool import Connection, open_connection, open_pool
 from orion_recall.serving.service import Service
 

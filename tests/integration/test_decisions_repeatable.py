@@ -14,8 +14,8 @@ from serving import OneMemory, opened_with, quick_settings, serving
 from test_profile_reload import write
 
 from orion_recall import __version__
-from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.decisions.profile_texts import ProfileTexts, profile_text
+from orion_recall.decisions.removal import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.postgres.pool import open_connection, open_pool

@@ -29,7 +29,7 @@ from serving import caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
-from orion_recall.decisions.retention import OLD_DECISIONS
+from orion_recall.decisions.removal import OLD_DECISIONS
 from orion_recall.memory.intake.handlers import OLD_REQUESTS
 from orion_recall.postgres.periods import Periods, Retention
 from orion_recall.postgres.pool import open_pool

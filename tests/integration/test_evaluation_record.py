@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.evaluation.run_stores import changes
+from orion_recall.evaluation.trials import changes
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool

@@ -11,8 +11,7 @@ from serving import NoProgress
 
 from orion_recall.evaluation.baselines import Baselines
 from orion_recall.evaluation.dataset import read_memories, read_queries
-from orion_recall.evaluation.run_stores import Plan
-from orion_recall.evaluation.trials import Trials, trials
+from orion_recall.evaluation.trials import Plan, Trials, trials
 from orion_recall.evaluation.tune import NOT_LEARNED, PARTS, LearningOptions, grid_of, sweep, tune
 from orion_recall.index.texts import dense_forms
 from orion_recall.profile.watch import loaded_profiles

@@ -19,8 +19,7 @@ from serving import NoProgress
 
 from orion_recall.evaluation.dataset import RunLine, read_queries, read_run
 from orion_recall.evaluation.everyday import Judgement, by_category, judge
-from orion_recall.evaluation.run_stores import Plan
-from orion_recall.evaluation.trials import run
+from orion_recall.evaluation.trials import Plan, run
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
 

@@ -31,7 +31,7 @@ from orion_recall.memory.record.extraction_queue import (
     ExtractionCounts,
 )
 from orion_recall.memory.record.record import Record
-from orion_recall.models.chat import ChatServer
+from orion_recall.models.server import ChatServer
 from orion_recall.postgres.pool import Pool
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 from serving import filled_stores
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1, read_message
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph
+from orion_recall.evaluation.trials import changes, fill, index_and_graph
 from orion_recall.memory.record.compose import compose
 from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.serving.backends import Opened

@@ -8,7 +8,7 @@ import pytest
 from serving import filled_stores
 
 from orion_recall.contracts import MemoryV1, RecallQueryV1
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph
+from orion_recall.evaluation.trials import changes, fill, index_and_graph
 from orion_recall.memory.record.compose import compose
 from orion_recall.profile import Profile
 from orion_recall.recall.pipeline import Recalled, recall

@@ -15,8 +15,7 @@ from serving import NoProgress
 from orion_recall.evaluation.baselines import BaselineName
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
 from orion_recall.evaluation.measures import measure
-from orion_recall.evaluation.run_stores import Plan
-from orion_recall.evaluation.trials import run
+from orion_recall.evaluation.trials import Plan, run
 from orion_recall.profile.watch import loaded_profiles
 from orion_recall.settings import Settings
 

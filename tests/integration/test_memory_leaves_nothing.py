@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from orion_recall.contracts import MemoryV1
-from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, count_decisions
+from orion_recall.decisions.removal import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.engines.replay_folders import replay_folder
 from orion_recall.memory.extraction.light import light
 from orion_recall.memory.forget.record import ForgetRecord, Target

@@ -29,7 +29,7 @@ from orion_recall.bus.envelope import encode_request
 from orion_recall.bus.group_reader import Entry
 from orion_recall.contracts import QUERY_KIND
 from orion_recall.evaluation.dataset import read_memories
-from orion_recall.evaluation.run_stores import changes, fill, index_and_graph, private_settings
+from orion_recall.evaluation.trials import changes, fill, index_and_graph, private_settings
 from orion_recall.memory.record.record import Record
 from orion_recall.postgres.pool import open_pool
 from orion_recall.profile.watch import ProfilesInUse, loaded_profiles

@@ -13,7 +13,7 @@ import pytest
 from executor import rows
 
 from orion_recall.bus.connect import connect
-from orion_recall.decisions.retention import OLD_DECISIONS, Deleted, count_older, purge_older
+from orion_recall.decisions.removal import OLD_DECISIONS, Deleted, count_older, purge_older
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import RecordError
 from orion_recall.memory.intake.consumers import trim_dead_letters

@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from orion_recall.errors import SettingsError
-from orion_recall.schemas.settings_reference import unknown_variables
+from orion_recall.schemas import unknown_variables
 from orion_recall.settings import Settings, is_secret
 
 

@@ -14,8 +14,7 @@ from orion_recall.cli.output import Remark, counted, group, listed, show
 from orion_recall.errors import SettingsError
 from orion_recall.postgres.schema import WORKER_ROLE, grant_worker_rights
 from orion_recall.postgres.schema import migrate as apply_schema
-from orion_recall.schemas.files import write_contracts
-from orion_recall.schemas.settings_reference import as_markdown, setting_rows, unknown_variables
+from orion_recall.schemas import as_markdown, setting_rows, unknown_variables, write_contracts
 from orion_recall.settings import Settings
 
 contracts = group("""Write out the contracts: schemas, AsyncAPI document, examples.

@@ -21,7 +21,7 @@ from typing import Any, LiteralString
 
 from orion_recall.decisions.log import with_advice
 from orion_recall.errors import QueryNotTaken, RecordError, SettingsError, SourceError
-from orion_recall.evaluation.run_stores import Progress, index_and_graph, private_settings
+from orion_recall.evaluation.trials import Progress, index_and_graph, private_settings
 from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache
 from orion_recall.interfaces import Projection, Source
 from orion_recall.memory.record import sql as record_sql

@@ -24,8 +24,7 @@ from orion_recall.decisions.memories import Judged, judgements
 from orion_recall.engines.replay_folders import replay_folder
 from orion_recall.errors import InvalidMessage, SettingsError, SourceError
 from orion_recall.evaluation.replay.past import Moment, PastStores, past_stores
-from orion_recall.evaluation.run_stores import Progress
-from orion_recall.evaluation.trials import SOURCE_TIMEOUT_MS, patient
+from orion_recall.evaluation.trials import SOURCE_TIMEOUT_MS, Progress, patient
 from orion_recall.evaluation.vectors import VectorCache
 from orion_recall.postgres.pool import Pool, borrow
 from orion_recall.profile import Profile

@@ -32,7 +32,7 @@ from orion_recall.memory.extraction.light import (
     usable_names,
 )
 from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, NEVER_NAMES, squeezed
-from orion_recall.models.chat import ChatServer
+from orion_recall.models.server import ChatServer
 from orion_recall.settings import Settings
 from orion_recall.tasks import outcomes
 from orion_recall.text.normal import one_line

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, LiteralString
 from uuid import uuid4
 
-from orion_recall.decisions.blanking import DecisionsWanted, blank_decisions, count_decisions
+from orion_recall.decisions.removal import DecisionsWanted, blank_decisions, count_decisions
 from orion_recall.errors import RecordError
 from orion_recall.memory.names.merges import forget_merges
 from orion_recall.memory.record import sql as record_sql

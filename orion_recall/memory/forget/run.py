@@ -19,7 +19,7 @@ from typing import Any, LiteralString, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
-from orion_recall.decisions.blanking import blanked
+from orion_recall.decisions.removal import blanked
 from orion_recall.decisions.sink import id_parts
 from orion_recall.engines.replay_folders import delete_left
 from orion_recall.errors import EngineError, ModelError, SourceError

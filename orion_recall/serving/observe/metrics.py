@@ -146,8 +146,8 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
 
     def embedded() -> Readings:
         if isinstance(opened.embedder, OnnxEmbedder):
-            yield opened.embedder.cache_hits, {"cache": "hit"}
-            yield opened.embedder.cache_misses, {"cache": "miss"}
+            yield opened.embedder.queries.cache_hits, {"cache": "hit"}
+            yield opened.embedder.queries.cache_misses, {"cache": "miss"}
 
     def copy_lag() -> Readings:
         lags = {one.kind: one.lag for one in tuple(background.projectors)}

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.evaluation.run_stores import index_and_graph, private_settings
+from orion_recall.evaluation.trials import index_and_graph, private_settings
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record

@@ -24,7 +24,7 @@ from orion_recall.contracts import (
     count_unknown,
     read_message,
 )
-from orion_recall.contracts.fields import envelope_moment, zoned_moment
+from orion_recall.contracts.fields import zoned_moment
 from orion_recall.errors import InvalidMessage
 from orion_recall.shipped import shipped_folder
 
@@ -86,7 +86,7 @@ def test_several_mistakes_are_told_at_once_and_long_values_are_cut():
     ids=repr,
 )  # fmt: skip
 def test_a_time_may_be_iso_or_epoch_seconds_or_milliseconds(value: object):
-    assert zoned_moment(value) == envelope_moment(value) == NINE_THIRTY
+    assert zoned_moment(value) == zoned_moment(value, naive_is_utc=True) == NINE_THIRTY
     assert zoned_moment(value).tzinfo is UTC
 
 
@@ -108,7 +108,7 @@ def test_what_a_clock_showed_at_midnight_in_utc_is_no_date_alone(given: object, 
 
 
 def test_a_time_without_a_zone_is_utc_in_envelopes_and_refused_elsewhere():
-    assert envelope_moment("2026-03-01T09:30:00") == NINE_THIRTY
+    assert zoned_moment("2026-03-01T09:30:00", naive_is_utc=True) == NINE_THIRTY
     with pytest.raises(ValueError, match="no zone"):
         zoned_moment("2026-03-01T09:30:00")
     with pytest.raises(ValueError, match="no zone"):
@@ -123,7 +123,7 @@ def test_a_time_without_a_zone_is_utc_in_envelopes_and_refused_elsewhere():
 )  # fmt: skip
 def test_what_is_no_time_is_a_message_error(value: object):
     with pytest.raises(ValueError, match=r"time"):
-        envelope_moment(value)
+        zoned_moment(value, naive_is_utc=True)
     with pytest.raises(InvalidMessage, match=r"memory\.occurred_at"):
         read_message(MemoryV1, {"id": "a", "text": "b", "occurred_at": value or "no"}, "memory")
 

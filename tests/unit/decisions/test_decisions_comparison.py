@@ -11,8 +11,8 @@ from orion_recall.decisions.comparison import (
     NOT_JUDGED,
     Answer,
     Pair,
-    bootstrap_interval,
     compared,
+    means_of,
     overlap,
     randomisation_test,
 )
@@ -92,10 +92,10 @@ def test_each_side_has_the_queries_that_it_answered_where_none_was_answered_twic
 
 def test_the_interval_is_that_of_the_normal_approximation_for_many_queries() -> None:
     values = np.random.default_rng(5).normal(0.4, 0.2, size=(2000, 2))
-    low, high = bootstrap_interval(values, resamples=4000)
+    found = means_of(values, resamples=4000)
     error = values.std(axis=0) / np.sqrt(len(values))
-    assert low == pytest.approx(values.mean(axis=0) - 1.96 * error, abs=0.1 * error.max())
-    assert high == pytest.approx(values.mean(axis=0) + 1.96 * error, abs=0.1 * error.max())
+    assert [one.low for one in found] == pytest.approx(values.mean(axis=0) - 1.96 * error, abs=0.1 * error.max())
+    assert [one.high for one in found] == pytest.approx(values.mean(axis=0) + 1.96 * error, abs=0.1 * error.max())
 
 
 def test_p_is_the_share_of_sign_changes_that_are_as_large() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from orion_recall.evaluation.baselines import BUNDLE, BaselineName, Baselines, decay, fused
-from orion_recall.evaluation.run_stores import Contents
+from orion_recall.evaluation.dataset import Contents
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.text.normal import memory_key, text_hash
 from orion_recall.values import MemoryView, Scope

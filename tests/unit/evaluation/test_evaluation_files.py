@@ -17,7 +17,7 @@ from orion_recall.cli.evaluate import depths_of, plan_of, refuse_to_replace
 from orion_recall.errors import EvaluationError, SettingsError
 from orion_recall.evaluation import vectors
 from orion_recall.evaluation.dataset import read_memories, read_queries, read_run
-from orion_recall.evaluation.run_stores import Plan, private_settings
+from orion_recall.evaluation.trials import Plan, private_settings
 from orion_recall.evaluation.vectors import CachedEmbedder, VectorCache
 from orion_recall.settings import Settings
 from tests.samples.evaluation_samples import written

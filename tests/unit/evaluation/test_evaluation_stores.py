@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orion_recall.evaluation import trials
-from orion_recall.evaluation.run_stores import Plan
+from orion_recall.evaluation.trials import Plan
 from orion_recall.settings import Settings
 from orion_recall.values import Memory
 from tests.samples.recall_fakes import profile

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from orion_recall.decisions.blanking import blanked
+from orion_recall.decisions.removal import blanked
 from orion_recall.memory.forget.record import Target
 from orion_recall.memory.forget.run import Matcher
 

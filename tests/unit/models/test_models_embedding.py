@@ -65,9 +65,9 @@ async def test_a_text_embedded_alone_or_in_a_batch_gives_the_same_vector(weights
 async def test_a_megabyte_of_text_costs_what_its_beginning_costs(embedder: OnnxEmbedder) -> None:
     beginning = "a sentence of five words. " * 80
     await embedder.embed_query(beginning)
-    hits = embedder.cache_hits
+    hits = embedder.queries.cache_hits
     await embedder.embed_query(beginning + "x" * 1_000_000)
-    assert embedder.cache_hits == hits + 1
+    assert embedder.queries.cache_hits == hits + 1
 
 
 async def test_queries_are_answered_while_a_long_document_job_runs(embedder: OnnxEmbedder) -> None:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from orion_recall.models import embedder as embedder_module
 from orion_recall.models.embedder import OnnxEmbedder
-from orion_recall.models.language import language_of
 from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
-from orion_recall.models.sparse import SparseEncoder
+from orion_recall.models.sparse import SparseEncoder, language_of
 from orion_recall.models.token_space import WIDTH, TokenVectors, token_space_of
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.text.normal import storable, words
@@ -79,10 +78,10 @@ def test_the_real_models_space_is_the_same_every_time_and_keeps_what_is_near(wei
 async def test_one_run_of_the_model_gives_a_questions_vector_and_its_tokens(embedder: OnnxEmbedder):
     assert isinstance(embedder, TokenVectors)
     assert token_space_of(embedder) == f"vocabulary-{WIDTH}-1"
-    misses = embedder.cache_misses
+    misses = embedder.queries.cache_misses
     tokens, vector = await asyncio.gather(embedder.query_tokens(QUESTION), embedder.embed_query(QUESTION))
     again = await embedder.query_tokens(QUESTION)
-    assert embedder.cache_misses - misses == 1
+    assert embedder.queries.cache_misses - misses == 1
     assert (vector.shape, tokens.shape[1]) == ((384,), embedder.token_width)
     np.testing.assert_array_equal(tokens, again)
     lengths = np.linalg.norm(tokens, axis=1)

@@ -9,8 +9,9 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from orion_recall.profile.model import Profile, ProfileDifference, diff_profiles, profile_json_schema
+from orion_recall.profile.model import Profile, ProfileDifference, diff_profiles
 from orion_recall.profile.sections import section_values
+from orion_recall.schemas import schemas
 from orion_recall.values import QUERY_CLASSES
 from tests.samples.recall_fakes import profile
 
@@ -39,7 +40,7 @@ def test_every_number_has_a_lower_and_an_upper_bound():
         choices = schema.get("anyOf", [schema])
         return [choice for choice in choices if choice.get("type") in ("integer", "number")]
 
-    schema = profile_json_schema()
+    schema = schemas()["profile"]
     mappings = [schema, *schema["$defs"].values()]
     found = [(k, n) for m in mappings for k, v in m["properties"].items() for n in numbers(v)]
     assert len(found) > 25
@@ -49,7 +50,7 @@ def test_every_number_has_a_lower_and_an_upper_bound():
 
 
 def test_the_schema_accepts_what_the_model_accepts_and_refuses_unknown_keys_at_every_depth():
-    schema = profile_json_schema()
+    schema = schemas()["profile"]
 
     def is_valid(values: dict[str, Any]) -> bool:
         try:

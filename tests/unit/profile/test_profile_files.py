@@ -26,6 +26,7 @@ from orion_recall.profile.reading import (
     parse_profile,
 )
 from orion_recall.profile.watch import LoadedProfile, ProfilesInUse, ProfileWatch, loaded_profiles
+from orion_recall.settings import Settings
 from orion_recall.values import QUERY_CLASSES
 
 REQUIRED = {
@@ -405,7 +406,7 @@ class Edited:
             write(folder, name)
         self.folder, self.told = folder, 0
         self.in_use = ProfilesInUse(loaded_profiles(folder))
-        self.watch = Watch(self.in_use, folder, default="a.v1", changed=self._note)
+        self.watch = Watch(self.in_use, Settings(profiles_dir=folder, default_profile="a.v1"), changed=self._note)
 
     def _note(self) -> None:
         self.told += 1
@@ -528,7 +529,7 @@ async def test_a_folder_that_goes_and_comes_back_is_watched_again(tmp_path: Path
 async def test_the_shipped_profiles_are_read_again_when_asked_and_not_watched() -> None:
     shipped = loaded_profiles(None)
     in_use = ProfilesInUse({name: one for name, one in shipped.items() if name == "reflect.v1"})
-    watch = ProfileWatch(in_use, None, default="reflect.v1", changed=lambda: None)
+    watch = ProfileWatch(in_use, Settings(default_profile="reflect.v1"), changed=lambda: None)
     task = asyncio.create_task(watch.run())
     await asyncio.sleep(0.2)
     assert in_use.state.names == ("reflect.v1",)

@@ -38,7 +38,7 @@ from orion_recall.external.mappings import Mappings
 from orion_recall.memory.intake.handlers import read_patch
 from orion_recall.memory.record.compose import Patch
 from orion_recall.recall.report.reply import reply_json
-from orion_recall.schemas.files import contract_files, schemas, write_contracts
+from orion_recall.schemas import contract_files, schemas, write_contracts
 from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
 from tests.stand_ins.mesh import MeshDecision, MeshEnvelope, MeshReply

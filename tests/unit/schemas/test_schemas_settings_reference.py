@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orion_recall.schemas.settings_reference import as_markdown, setting_rows, unknown_variables
+from orion_recall.schemas import as_markdown, setting_rows, unknown_variables
 
 ROWS = {row.variable: row for row in setting_rows()}
 

@@ -1,1 +1,0 @@
-"""The generated files of contracts/: JSON Schemas and the AsyncAPI document. `files.py` writes them."""
