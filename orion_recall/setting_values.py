@@ -18,12 +18,15 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_settings import NoDecode
 
+from orion_recall.packages import offered
 from orion_recall.source_specs import source_names
 from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 from orion_recall.text.redaction import check_rules
 from orion_recall.values import SourceName
 
 LaneUse = Literal["ignore", "tag", "scope"]
+
+BUILT_IN_EXTRACTORS = ("light", "spacy", "llm")
 
 # After the name of a secret setting: the file that holds its value.
 FILE_SUFFIX = "_FILE"
@@ -95,12 +98,21 @@ def _source(name: str) -> str:
     return name
 
 
+def known_extractor(name: str) -> str:
+    """The name of an extractor that is built in, or that an installed package offers. ValueError for any other."""
+    if name in BUILT_IN_EXTRACTORS or name in (further := sorted(offered("orion_recall.extractors"))):
+        return name
+    known = ", ".join([*BUILT_IN_EXTRACTORS, *further])
+    raise ValueError(f"{name!r} is no extractor: there are {known}. Is the package that adds it installed?")
+
+
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]  # many write INFO
 CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Tenants = Annotated[CommaList, AfterValidator(_tenants)]
 MemoryKinds = Annotated[
     tuple[Annotated[str, StringConstraints(max_length=64)], ...], NoDecode, BeforeValidator(_split)
 ]
+ExtractorName = Annotated[str, AfterValidator(known_extractor)]
 RedactionRules = Annotated[CommaList, AfterValidator(check_rules)]
 SourceNames = Annotated[
     tuple[Annotated[SourceName, AfterValidator(_source)], ...] | None, NoDecode, BeforeValidator(_split)

@@ -32,6 +32,7 @@ from orion_recall.setting_values import (
     BusUrl,
     Columns,
     CommaList,
+    ExtractorName,
     KeywordSetting,
     LaneUse,
     LlmUrl,
@@ -261,8 +262,9 @@ class Settings(BaseSettings):
     reranker_url: TeiUrl = Field(
         default=None, description="of the tei reranker: its server, for a TEI server has one model"
     )
-    extractor: Literal["light", "spacy", "llm"] = Field(
-        default="light", description="what finds names and statements: light (rules), spacy or llm (a server)"
+    extractor: ExtractorName = Field(
+        default="light",
+        description="what finds names and statements: light (rules), spacy, llm (a server), or one of a package",
     )
     spacy_model: str = Field(
         default="en_core_web_sm", min_length=1, description="of spacy: an installed pipeline's name, or its folder"
