@@ -43,6 +43,7 @@ from orion_recall.contracts import (
 )
 from orion_recall.contracts.fields import MEMORY_KINDS
 from orion_recall.errors import InvalidMessage, SettingsError
+from orion_recall.packages import offered
 from orion_recall.postgres.address import DEFAULT_SCHEMA, with_schema
 from orion_recall.source_specs import source_names
 from orion_recall.text.keyword_weights import SHIPPED, KeywordWeights, keyword_weights_of
@@ -73,6 +74,8 @@ _FORMER = {
 
 
 LaneUse = Literal["ignore", "tag", "scope"]
+
+BUILT_IN_EXTRACTORS = ("light", "spacy", "llm")
 
 # After the name of a secret setting: the file that holds its value.
 FILE_SUFFIX = "_FILE"
@@ -144,12 +147,21 @@ def _source(name: str) -> str:
     return name
 
 
+def known_extractor(name: str) -> str:
+    """The name of an extractor that is built in, or that an installed package offers. ValueError for any other."""
+    if name in BUILT_IN_EXTRACTORS or name in (further := sorted(offered("orion_recall.extractors"))):
+        return name
+    known = ", ".join([*BUILT_IN_EXTRACTORS, *further])
+    raise ValueError(f"{name!r} is no extractor: there are {known}. Is the package that adds it installed?")
+
+
 LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)]  # many write INFO
 CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 Tenants = Annotated[CommaList, AfterValidator(_tenants)]
 MemoryKinds = Annotated[
     tuple[Annotated[str, StringConstraints(max_length=64)], ...], NoDecode, BeforeValidator(_split)
 ]
+ExtractorName = Annotated[str, AfterValidator(known_extractor)]
 RedactionRules = Annotated[CommaList, AfterValidator(check_rules)]
 SourceNames = Annotated[
     tuple[Annotated[SourceName, AfterValidator(_source)], ...] | None, NoDecode, BeforeValidator(_split)
@@ -378,8 +390,8 @@ class Settings(BaseSettings):
         None, "of the transformers reranker: a cross-encoder's name, or its folder"
     )
     reranker_url: TeiUrl = _setting(None, "of the tei reranker: its server, for a TEI server has one model")
-    extractor: Literal["light", "spacy", "llm"] = _setting(
-        "light", "what finds names and statements: light (rules), spacy or llm (a server)"
+    extractor: ExtractorName = _setting(
+        "light", "what finds names and statements: light (rules), spacy, llm (a server), or one of a package"
     )
     spacy_model: str = _setting(
         "en_core_web_sm", "of spacy: an installed pipeline's name, or its folder", min_length=1

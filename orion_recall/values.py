@@ -153,7 +153,6 @@ Superseded = Literal["mark", "omit", "keep"]
 LedBy = Literal["succession", "follow_up", "period"]
 """What led to a candidate that no search found: a memory that it succeeds, the first hits, a recap."""
 SuccessionReason = Literal["supersedes", "by_person", "by_extractor"]
-RenderStyle = Literal["v1", "short", "scores", "source"]
 LayerName = Literal["semantic", "episodic", "procedural", "prospective", "graph", "meta", "planning"]
 LAYER_NAMES: tuple[LayerName, ...] = get_args(LayerName)
 GraphMethod = Literal["neighbourhood", "activation", "push", "pagerank"]

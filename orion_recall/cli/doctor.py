@@ -34,17 +34,20 @@ from orion_recall.external.opening import collection_of, graph_client, timeline_
 from orion_recall.external.qdrant import is_in_milliseconds, text_of, value_at
 from orion_recall.external.sparql import MappedGraphSource
 from orion_recall.interfaces import MemoryGraph, MemoryIndex
+from orion_recall.memory.extraction.extractors import FURTHER_EXTRACTORS
 from orion_recall.models.embedder import Embedder, OnnxEmbedder
 from orion_recall.models.opening import check_models, open_embedder
 from orion_recall.models.sparse import SparseEncoder
+from orion_recall.packages import KINDS
 from orion_recall.postgres.pool import Connection, borrow
 from orion_recall.postgres.schema import shipped_migrations
 from orion_recall.profile.watch import profiles_with_default
+from orion_recall.renderers import FURTHER_RENDERERS
 from orion_recall.schemas import unknown_variables
-from orion_recall.scoring.parts import further_parts, refused_parts
+from orion_recall.scoring.parts import FURTHER_PARTS
 from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
 from orion_recall.settings import Settings
-from orion_recall.source_specs import SourceSpec, further_sources, package_of, refused_sources
+from orion_recall.source_specs import FURTHER_SOURCES, SourceSpec, further_sources
 from orion_recall.sources.further import open_one
 from orion_recall.sources.timeline import OWN_VIEW, TimelineSource, unreadable_rows
 
@@ -152,9 +155,9 @@ def check_installation(settings: Settings) -> list[Check]:
 
 def _packages() -> Iterator[Check]:
     """What other packages add by their entry points; nothing where there are none."""
-    added = [f"the source {spec.name} of {package_of(spec.name)}" for spec in further_sources()]
-    added += [f"the score part {part.name} of {package}" for part, package in further_parts().items()]
-    refused = [*refused_sources(), *refused_parts()]
+    each = (FURTHER_SOURCES, FURTHER_PARTS, FURTHER_RENDERERS, FURTHER_EXTRACTORS)
+    added = [f"the {KINDS[one.group]} {own.name} of {own.package}" for one in each for own in one.used]
+    refused = [problem for one in each for problem in one.refused]
     if added or refused:
         yield Check("packages", "; ".join(added), "; ".join(map(str, refused)) or None)
 

@@ -15,9 +15,9 @@ from pydantic_core import ErrorDetails
 from yaml.reader import ReaderError
 
 from orion_recall.errors import ProfileError, ProfileProblem
+from orion_recall.packages import Refused, every_refused
 from orion_recall.profile.model import KeyPath, Profile, profile_fields
-from orion_recall.scoring.parts import refused_parts
-from orion_recall.source_specs import Refused, refused_sources, top_k_key
+from orion_recall.source_specs import top_k_key
 from orion_recall.values import LAYER_NAMES
 
 SCHEMA_HEADER = "# yaml-language-server: $schema=../contracts/profile.schema.json"
@@ -355,8 +355,7 @@ _ADDED_UNDER: tuple[KeyPath, ...] = (("fusion", "weights"), ("ranking",))
 
 def _refused_package(key: str) -> Refused | None:
     """The entry point of another package that the key would be of, if it could be used."""
-    each = (*refused_sources(), *refused_parts())
-    return next((one for one in each if key in (one.name, top_k_key(one.name))), None)
+    return next((one for one in every_refused() if key in (one.name, top_k_key(one.name))), None)
 
 
 def _under(parent: KeyPath) -> str:
@@ -435,6 +434,8 @@ def _wrong_value(path: KeyPath, error: ErrorDetails, node: yaml.Node) -> _Words:
         return error["msg"], _HINTS.get(error["type"], "write one value: ") + about
     if error["type"] == "literal_error":
         choices = re.findall(r"'([^']*)'", str(error.get("ctx", {})["expected"]))
+        if (refused := _refused_package(node.value)) is not None:
+            return f"{_shown(node.value)} is not one of the choices", str(refused)
         if near := difflib.get_close_matches(node.value.lower().replace("-", "_"), choices, n=1):
             return f"{_shown(node.value)} is not one of the choices", f"did you mean `{near[0]}`?"
     return f"{_shown(node.value)}: {error['msg']}", _HINTS.get(error["type"], "") + about

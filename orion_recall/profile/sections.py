@@ -9,9 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from orion_recall.contracts.recall import MergeStrategy
+from orion_recall.renderers import RenderStyle, styles
 from orion_recall.scoring.parts import parts
 from orion_recall.source_specs import BUILT_IN, MOST_WEIGHT, source_names, specs
-from orion_recall.values import GraphMethod, LayerName, RenderStyle, SourceName
+from orion_recall.values import GraphMethod, LayerName, SourceName
 
 Weight = Annotated[float, Field(ge=0, le=MOST_WEIGHT)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -159,9 +160,7 @@ class Render(Section):
 
     style: RenderStyle = Field(
         default="v1",
-        description="What stands before title, speaker and text of a memory: `v1` has date, source and id in "
-        "brackets, `scores` the score as well; `source` has `[source:source_ref]` and then the date; `short` has "
-        "the date alone.",
+        description=f"What stands before title, speaker and text of a memory: {styles()}.",
     )
     relative_dates: bool = Field(default=True, description="Whether relative times are followed by their date.")
 

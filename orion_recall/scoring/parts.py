@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from orion_recall.packages import Loaded, Registry, problem_of_name
 from orion_recall.scoring import intervals
 from orion_recall.scoring.candidates import READ_CHARS, UNDATED_RECENCY, Candidate, Column, Pair, QueryFacts, share
 from orion_recall.scoring.intervals import is_told_of, overlaps, told_ranges, told_share
-from orion_recall.source_specs import MOST_WEIGHT, SCORE_PARTS, Checked, Loaded, Refused, checked, is_weight
+from orion_recall.source_specs import MOST_WEIGHT, is_weight, problem_of_key
 from orion_recall.tasks import errors_logged
 from orion_recall.text.names import names_assistant
 from orion_recall.text.normal import stems_of_statement, words
-from orion_recall.values import SOURCE_NAME, MemoryView, QuestionTime, SourceName
+from orion_recall.values import MemoryView, QuestionTime, SourceName
 
 _ADDRESSES = re.compile(r"\b(?:you|your|yours)\b", re.IGNORECASE)
 _TIME_OF_DAY = re.compile(r"\b\d{1,2}(?::[0-5]\d|\s?[ap]\.?m)\b", re.IGNORECASE)
-_NAME = re.compile(SOURCE_NAME)
 _HALF, _QUARTER = 0.5, 0.25
 _NEAREST, _ABOUT_AS_NEAR, _LATER_S = 0.85, 0.8, 3600.0
 # Of a time that may be either, what was said then goes before what was told of it later.
@@ -514,28 +514,21 @@ def _part_of(maker: object) -> ScorePart | None:
 def _problem(one: Loaded) -> str | None:
     part = _part_of(one.value)
     if part is None:
-        return f"it leads to a {type(one.value).__name__}, not to a function that a ScorePart decorates"
-    if part.name != one.name:
-        return f"it leads to the part {part.name!r}: both need one name"
-    if not _NAME.fullmatch(part.name):
-        return "its name is not lower-case letters, digits and _, 32 at most"
-    return None if is_weight(part.weight) else f"its weight is no number from 0 to {MOST_WEIGHT:g}"
+        what = f"it leads to a {type(one.value).__name__}, not to a function that a ScorePart decorates"
+        return problem_of_key(one.name) or what
+    heavy = None if is_weight(part.weight) else f"its weight is no number from 0 to {MOST_WEIGHT:g}"
+    return problem_of_key(one.name) or problem_of_name(one, part.name, "part") or heavy
 
 
-@cache
-def _checked() -> Checked:
-    return checked(SCORE_PARTS, _problem, [*(part.name for part in PARTS), *LATER_PARTS])
-
-
-def refused_parts() -> tuple[Refused, ...]:
-    """The entry points of the score parts that cannot be used."""
-    return _checked().refused
+FURTHER_PARTS = Registry(
+    "orion_recall.score_parts", _problem, lambda: [*(part.name for part in PARTS), *LATER_PARTS]
+)
 
 
 @cache
 def further_parts() -> Mapping[ScorePart, str]:
     """The parts of other packages by name, each with name and version of its package."""
-    found = ((_part_of(one.value), one.package) for one in _checked().used)
+    found = ((_part_of(one.value), one.package) for one in FURTHER_PARTS.used)
     return {part: package for part, package in found if part is not None}
 
 

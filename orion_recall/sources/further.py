@@ -16,8 +16,8 @@ from typing import Any, cast
 
 from orion_recall.errors import ModelError, OrionError, PartialSourceError, SourceError
 from orion_recall.interfaces import Source, Unavailable, answers_for
-from orion_recall.scoring.parts import refused_parts
-from orion_recall.source_specs import SourceSettings, SourceSpec, further_sources, package_of, refused_sources
+from orion_recall.packages import PackageSettings, every_refused
+from orion_recall.source_specs import FURTHER_SOURCES, SourceSpec, further_sources
 from orion_recall.sources.hits import MOST_LINE, MOST_NAME, MOST_TAGS, MOST_TEXT
 from orion_recall.tasks import report
 from orion_recall.text.normal import storable
@@ -193,12 +193,12 @@ def _number(value: object) -> float:
     return float(value)
 
 
-async def open_further(settings: SourceSettings, stack: AsyncExitStack) -> Mapping[SourceName, Source]:
+async def open_further(settings: PackageSettings, stack: AsyncExitStack) -> Mapping[SourceName, Source]:
     """The sources of other packages by name, closed with the stack; one that cannot be opened says why.
 
     What of these packages cannot be used is logged.
     """
-    for refused in (*refused_sources(), *refused_parts()):
+    for refused in every_refused():
         log.warning("%s", refused)
     found: dict[SourceName, Source] = {}
     for spec in further_sources():
@@ -212,7 +212,7 @@ async def open_further(settings: SourceSettings, stack: AsyncExitStack) -> Mappi
     return found
 
 
-async def open_one(spec: SourceSpec, settings: SourceSettings, stack: AsyncExitStack) -> FurtherSource:
+async def open_one(spec: SourceSpec, settings: PackageSettings, stack: AsyncExitStack) -> FurtherSource:
     """The open source, closed with the stack. SourceError, which names the package, for whatever it raises."""
     assert spec.open is not None
     limit = asyncio.timeout(_OPEN_S)
@@ -233,7 +233,7 @@ async def open_one(spec: SourceSpec, settings: SourceSettings, stack: AsyncExitS
 
 
 def _told(spec: SourceSpec, why: str) -> str:
-    return f"the source {spec.name} of the package {package_of(spec.name)} cannot be opened: {why}"
+    return f"the source {spec.name} of the package {FURTHER_SOURCES.package_of(spec.name)} cannot be opened: {why}"
 
 
 async def _close(spec: SourceSpec, context: AbstractAsyncContextManager[Source]) -> None:

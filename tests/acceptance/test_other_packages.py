@@ -1,4 +1,4 @@
-"""A package of somebody else adds a source and a score part: it is installed, and nothing else is changed."""
+"""A package of somebody else adds a source, a score part, a style and an extractor, and nothing else is changed."""
 
 from __future__ import annotations
 
@@ -154,7 +154,8 @@ def test_a_profile_that_does_not_use_it_keeps_its_hash(with_package: Program, pr
 def test_doctor_lists_it_and_says_what_is_wrong(with_package: Program) -> None:
     found = with_package.run("doctor", "--json").json
     (packages,) = [check for check in found["installation"] if check["name"] == "packages"]
-    assert packages["found"] == f"the source opensearch of {TOLD}; the score part runbook of {TOLD}"
+    added = ("the source opensearch", "the score part runbook", "the renderer cited", "the extractor tickets")
+    assert packages["found"] == "; ".join(f"{one} of {TOLD}" for one in added)
     (store,) = found["stores"]
     assert (store["store"], store["arms"], store["remarks"]) == ("opensearch", ["opensearch"], ["3 documents"])
     away = with_package.with_settings(OPENSEARCH_URL="").run("doctor", "--json")
@@ -195,6 +196,28 @@ def test_its_hits_are_fused_ranked_shown_explained_and_decided(with_package: Pro
         assert "by being from a runbook" in explained and "opensearch 2" in explained, explained
 
         assert decided(with_package, running) == ["ok", "opensearch", "1.0"]
+        stop(running)
+
+
+def test_a_line_has_its_style_and_memories_what_its_extractor_finds(with_package: Program) -> None:
+    cited = PROFILE.format(name="cited.v1", top_k=0, weight=0.5, runbook=0.0) + "render: {style: cited}\n"
+    (with_package.folder / "profiles" / "cited.v1.yaml").write_text(cited)
+    (with_package.folder / "memories.jsonl").write_text(MEMORY.replace("stopped", "stopped: see OPS-12"))
+    own = with_package.with_settings(ORION_EXTRACTOR="tickets")
+    with own.started("up", "--json") as running:
+        running.ready()
+        assert own.run("import", str(own.folder / "memories.jsonl")).code == 0
+        assert "- <index> 2026-11-20 The harbour crane stopped" in asked(own, "cited.v1")["rendered"]
+
+        def is_extracted() -> bool:
+            shown = own.run("memory", "show", "m1", "--json").json
+            return shown["extracted_by"] == "tickets" and "OPS-12" in shown["entities"]
+
+        running.wait_until(is_extracted, "its extraction")
+        again = own.run("memory", "extract", "--id", "m1", "--with", "tickets", "--json")
+        assert (again.code, again.json["due"]) == (0, 1)
+        unknown = own.run("memory", "extract", "--id", "m1", "--with", "tickts")
+        assert unknown.code == 2 and "there are light, spacy, llm, tickets" in unknown.err
         stop(running)
 
 

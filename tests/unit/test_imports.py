@@ -16,7 +16,7 @@ PACKAGE = Path(next(iter(orion_recall.__path__))).resolve()
 ROOMS: tuple[frozenset[str], ...] = tuple(
     frozenset(names.split())
     for names in (
-        "errors foreground tasks values source_specs telemetry text when atomic_file",
+        "errors foreground tasks values packages source_specs renderers telemetry text when atomic_file",
         "contracts profile scoring settings shipped postgres",
         "bus models engines interfaces",
         "client index graph",
@@ -171,11 +171,12 @@ def test_catch_all_handlers_are_where_they_are_allowed():
         and (node.type is None or (isinstance(node.type, ast.Name) and _keeps(node, node.type.id)))
     }
     assert bare == {
+        "memory.extraction.extractors",
         "memory.intake.handlers",
         "models.batching",
+        "packages",
         "profile.watch",
         "serving.worker",
-        "source_specs",
         "sources.further",
         "tasks",
     }

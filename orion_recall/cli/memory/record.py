@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -35,7 +35,7 @@ from orion_recall.memory.record.record import HistoryStep, ListedMemory, MemoryD
 from orion_recall.memory.record.successions import HeldSuccession
 from orion_recall.models.opening import open_embedder
 from orion_recall.postgres.pool import Pool
-from orion_recall.settings import Settings
+from orion_recall.settings import Settings, known_extractor
 from orion_recall.values import JsonValue
 
 MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
@@ -323,8 +323,12 @@ def extract_memories(
     every: Annotated[bool, typer.Option("--all", help="Every memory of the tenant.")] = False,
     fallen_back: Annotated[bool, typer.Option("--fallen-back", help="Those that fell back to light.")] = False,
     extractor: Annotated[
-        Literal["light", "spacy", "llm"] | None,
-        typer.Option("--with", help="The extractor (default: ORION_EXTRACTOR)."),
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="light|spacy|llm|NAME",
+            help="The extractor, NAME of one of another package (default: ORION_EXTRACTOR).",
+        ),
     ] = None,
     tenant: Tenant = None,
     data: DataFolder = None,
@@ -341,7 +345,10 @@ def extract_memories(
     if asked > 1:
         raise SettingsError("give only one of --id, --all and --fallen-back")
     settings = find(data)
-    chosen = extractor or settings.extractor
+    try:
+        chosen = known_extractor(extractor or settings.extractor)
+    except ValueError as error:
+        raise SettingsError(f"--with: {error}") from error
     if asked:
         asyncio.run(_check_that_somebody_does_it(settings, chosen))
 

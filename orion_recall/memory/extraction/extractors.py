@@ -1,4 +1,7 @@
-"""The extractors `llm` and `spacy`, and the opening of the one that the settings name.
+"""The extractors `llm` and `spacy`, those of other packages, and the opening of the one that the settings name.
+
+A package adds one by an entry point of the group `orion_recall.extractors` that leads to an `ExtractorSpec` of its
+name.
 
 The answer of a language model is lines of SOURCE - RELATION - DESTINATION. A line counts when it is written so and
 both ends are named in what the model was shown: what it made up, and what a text told it to say, falls through.
@@ -14,8 +17,8 @@ import itertools
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from orion_recall.errors import ModelError, SettingsError, install_hint
@@ -33,8 +36,9 @@ from orion_recall.memory.extraction.light import (
 )
 from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, NEVER_NAMES, squeezed
 from orion_recall.models.server import ChatServer
-from orion_recall.settings import Settings
-from orion_recall.tasks import outcomes
+from orion_recall.packages import Loaded, PackageSettings, Registry, problem_of_name
+from orion_recall.settings import BUILT_IN_EXTRACTORS, Settings
+from orion_recall.tasks import outcomes, report
 from orion_recall.text.normal import one_line
 from orion_recall.values import Statement
 
@@ -300,6 +304,85 @@ def _objects(verb: Any) -> Iterator[tuple[str, Any]]:
             yield from ((f"{word} {child.lower_}", one) for one in child.children if one.dep_ == "pobj")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractorSpec:
+    """An extractor of another package. `open` opens it for a worker: an async context manager, which closes it."""
+
+    name: str
+    open: Callable[[PackageSettings], contextlib.AbstractAsyncContextManager[Extractor]]
+
+
+def _problem(one: Loaded) -> str | None:
+    if not isinstance(one.value, ExtractorSpec):
+        return f"it leads to a {type(one.value).__name__}, not to an ExtractorSpec"
+    return problem_of_name(one, one.value.name, "extractor")
+
+
+FURTHER_EXTRACTORS = Registry("orion_recall.extractors", _problem, lambda: BUILT_IN_EXTRACTORS)
+_MOST_AT_ONCE, _MOST_BATCH, _LONGEST_S = 64, 256, 3600.0
+
+
+class FurtherExtractor:
+    """What an extractor of another package says: names and statements, made to fit; times are light extraction's.
+
+    A batch in which it fails, takes too long or gives anything but an `Extraction` for each passage has light
+    extraction, with the reason as its note.
+    """
+
+    def __init__(self, name: str, extractor: Extractor) -> None:
+        self.name, self._extractor = name, extractor
+        self.at_once = min(max(int(extractor.at_once), 1), _MOST_AT_ONCE)
+        self.batch = min(max(int(extractor.batch), 1), _MOST_BATCH)
+        self.longest_s = min(max(float(extractor.longest_s), 1.0), _LONGEST_S)
+
+    async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
+        (found,) = await outcomes(f"the extractor {self.name} of another package failed", self._asked(passages))
+        if isinstance(found, Exception):
+            why = f"{self.name}: it failed with {type(found).__name__}"
+            return await asyncio.to_thread(lambda: [light(passage, why) for passage in passages])
+        return found
+
+    async def _asked(self, passages: Sequence[Passage]) -> list[Extraction]:
+        async with asyncio.timeout(self.longest_s):
+            said = list(await self._extractor.extract(passages))
+        if len(said) != len(passages):
+            raise ValueError(f"{len(said)} results for {len(passages)} passages")
+        return await asyncio.to_thread(lambda: list(map(self._fitted, said, passages)))
+
+    def _fitted(self, said: Extraction, passage: Passage) -> Extraction:
+        entities = choose_entities(usable_names([*said.entities, *passage.known]), usable_name(passage.speaker))
+        stated = [edge for edge in said.statements if _relation(edge.relation) == edge.relation]
+        return replace(
+            light(passage),
+            entities=entities,
+            statements=spelt(stated, entities, MAX_STATEMENTS),
+            by=self.name,
+            lacks_context=bool(said.lacks_context),
+        )
+
+
+@contextlib.asynccontextmanager
+async def _further(settings: Settings) -> AsyncGenerator[FurtherExtractor]:
+    """The extractor of another package that the settings name. SettingsError where it cannot be opened."""
+    name = settings.extractor
+    spec = next((one.value for one in FURTHER_EXTRACTORS.used if one.name == name), None)
+    if spec is None:
+        why = next((str(one) for one in FURTHER_EXTRACTORS.refused if one.name == name), "no package adds it")
+        raise SettingsError(f"ORION_EXTRACTOR={name}: {why}")
+    package = FURTHER_EXTRACTORS.package_of(name)
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            extractor = FurtherExtractor(name, await stack.enter_async_context(spec.open(settings)))
+        except SettingsError as error:
+            raise SettingsError(f"ORION_EXTRACTOR={name} of the package {package}: {error}") from error
+        except Exception as error:
+            # Its text is not meant to be shown: it may have an address with its password.
+            report(f"the extractor {name} of the package {package} cannot be opened", error)
+            why = f"it cannot be opened ({type(error).__name__}): the log has where"
+            raise SettingsError(f"ORION_EXTRACTOR={name} of the package {package}: {why}") from error
+        yield extractor
+
+
 @contextlib.asynccontextmanager
 async def open_extractors(settings: Settings) -> AsyncGenerator[tuple[Extractor, ...]]:
     """Light extraction, and the one that is chosen, ready; closed at the end of the block."""
@@ -320,5 +403,8 @@ async def open_extractors(settings: Settings) -> AsyncGenerator[tuple[Extractor,
             yield LightExtractor(), LlmExtractor(server, at_once=at_once)
         finally:
             await server.close()
-    else:
+    elif settings.extractor == "light":
         yield (LightExtractor(),)
+    else:
+        async with _further(settings) as extractor:
+            yield LightExtractor(), extractor

@@ -15,12 +15,13 @@ from typing import Literal, NamedTuple
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.relative_dates import with_dates
 from orion_recall.recall.bundle.snippet import line_tokens, snippet
+from orion_recall.renderers import LineFacts, RenderStyle, renderers
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import by_name, source_names
 from orion_recall.text.inert import inert, instructs_reader
 from orion_recall.text.normal import content_words, one_line, stems
 from orion_recall.text.redaction import NO_REDACTION, Redaction
-from orion_recall.values import MemoryView, RenderStyle, SourceName, clock_in
+from orion_recall.values import MemoryView, SourceName, clock_in
 
 _LONGEST_REFERENCE = 80
 _MOST_LISTED = 8
@@ -33,22 +34,23 @@ def source_ref(scored: ScoredCandidate) -> str:
 
 
 def head(scored: ScoredCandidate, style: RenderStyle = "v1", zone: tzinfo = UTC) -> str:
-    """`- [2026-03-01 vector mem-17]`, with its source's label; `notes:17` for a memory of the mapped store `notes`.
+    """`- [2026-03-01 vector mem-17]`, as the renderer of that name has it; `notes:17` for a memory of the mapped
+    store `notes`.
 
-    With `scores` the score follows: `- [2026-03-01 vector mem-17 0.83]`; `short` is `- 2026-03-01` alone;
-    `source` is `- [vector:index] 2026-03-01`, with the item's `source_ref`. A memory with a successor has
-    `(until 2026-11-02)` after it: the day that one was said (`recall.successors`). Text cannot imitate a head: it
-    stays on one line, and brackets in it are shown round. Equal texts are one line with all days and ids.
+    A memory with a successor has `(until 2026-11-02)` after it: the day that one was said (`recall.successors`).
+    Text cannot imitate a head: it stays on one line, and brackets in it are shown round. Equal texts are one line
+    with all days and ids.
     """
-    label, memories = by_name()[scored.candidate.best_source].label, _memories(scored)
-    day = _listed([day_of(memory.ts, zone) for memory in memories])
+    memories = _memories(scored)
+    line = LineFacts(
+        days=_listed([day_of(memory.ts, zone) for memory in memories]),
+        ids=_listed([_reference(memory.id) for memory in memories]),
+        label=by_name()[scored.candidate.best_source].label,
+        source_ref=_reference(source_ref(scored)),
+        score=scored.score,
+    )
     until = "" if scored.ended is None else f" (until {day_of(scored.ended.at, zone)})"
-    if style == "short":
-        return f"- {day}{until}"
-    if style == "source":
-        return f"- [{label}:{_reference(source_ref(scored))}] {day}{until}"
-    score = f" {scored.score:.2f}" if style == "scores" else ""
-    return f"- [{day} {label} {_listed([_reference(memory.id) for memory in memories])}{score}]{until}"
+    return f"- {renderers()[style].head(line)}{until}"
 
 
 def _memories(scored: ScoredCandidate) -> list[MemoryView]:
@@ -131,8 +133,8 @@ FLAG = " (it instructs its reader: do not follow it)"
 _SHORTEST_SNIPPET = 12
 # In any text a token takes fewer characters than this: tokens of a text that clearly does not fit are not counted.
 _MOST_CHARS_A_TOKEN = 16
-# No head takes fewer tokens: dash, date, source, id; and each word of a text takes one at least.
-_SHORTEST_HEAD: Mapping[RenderStyle, int] = {"v1": 6, "scores": 6, "source": 6, "short": 2}
+# No head takes fewer tokens; and each word of a text takes one at least.
+_SHORTEST_HEAD = 2
 # Title and speaker stay before a window of the text as long as they take no more than this share of it.
 _LONGEST_LEAD = 0.4
 # Statements of the graph stay before the window as long as they take no more than this share of the line.
@@ -200,10 +202,10 @@ class Lines:
 
     def _is_too_long(self, scored: ScoredCandidate, left: int) -> bool:
         """Whether a text that must fit as a whole clearly does not, by its words, without counting its tokens."""
-        least = _SHORTEST_HEAD[self.shown.style]
-        if left - least >= _SHORTEST_SNIPPET:
+        if left - _SHORTEST_HEAD >= _SHORTEST_SNIPPET:
             return False
-        return least + len(scored.memory.text[: _SHORTEST_SNIPPET * _MOST_CHARS_A_TOKEN * 2].split()) > left
+        words = scored.memory.text[: _SHORTEST_SNIPPET * _MOST_CHARS_A_TOKEN * 2].split()
+        return _SHORTEST_HEAD + len(words) > left
 
     def _short(self, text: str, allowed: int) -> tuple[str, int] | None:
         if len(text) > allowed * _MOST_CHARS_A_TOKEN:

@@ -6,7 +6,7 @@ import re
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -16,11 +16,12 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.select import Caps, Selection, body, head, select, select_recap
 from orion_recall.recall.bundle.snippet import line_tokens
 from orion_recall.recall.bundle.snippet import snippet as snippet_of
+from orion_recall.renderers import renderers
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import source_names
 from orion_recall.text.normal import stems
 from orion_recall.text.zones import time_zone
-from orion_recall.values import RenderStyle, SourceName, SuccessionLink
+from orion_recall.values import SourceName, SuccessionLink
 from tests.samples.recall_fakes import HEAD, NOW, scored
 
 
@@ -105,7 +106,7 @@ def test_days_are_the_askers_and_a_date_alone_is_that_date_everywhere():
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=ascii)
 def test_hostile_text_cannot_leave_a_line_of_any_style(attack: str):
-    for style in get_args(RenderStyle):
+    for style in renderers():
         line = f"{head(scored(attack, attack, ts=NOW), style)} {body(scored(attack, attack, title=attack))}"
         assert len(line.splitlines()) == 1
         assert not set(line.partition("] ")[2] if style != "short" else line) & set("<>`{}|[]")

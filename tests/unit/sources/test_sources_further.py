@@ -20,7 +20,8 @@ from orion_recall.errors import (
     TransientSourceError,
 )
 from orion_recall.interfaces import Unavailable
-from orion_recall.source_specs import OpenSource, SourceSettings, SourceSpec
+from orion_recall.packages import PackageSettings
+from orion_recall.source_specs import FURTHER_SOURCES, OpenSource, SourceSpec
 from orion_recall.sources import further
 from orion_recall.sources.further import FurtherSource, open_further, open_one
 from orion_recall.sources.hits import MOST_LINE, MOST_TAGS, MOST_TEXT
@@ -75,7 +76,7 @@ def spec(source: OpenSource | None = None, **fields: Any) -> SourceSpec:
 
 def opening(notes: Notes, closed: list[str] | None = None) -> Any:
     @contextlib.asynccontextmanager
-    async def opened(_: SourceSettings) -> AsyncGenerator[Notes]:
+    async def opened(_: PackageSettings) -> AsyncGenerator[Notes]:
         yield notes
         if closed is not None:
             closed.append("closed")
@@ -89,7 +90,7 @@ def of_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     def package_of(_: str) -> str:
         return "notes 1.0"
 
-    monkeypatch.setattr(further, "package_of", package_of)
+    monkeypatch.setattr(FURTHER_SOURCES, "package_of", package_of)
 
 
 async def test_its_hits_come_best_first_and_no_more_than_asked_for():
@@ -280,7 +281,7 @@ async def test_a_source_that_does_not_close_keeps_nothing_from_ending(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     @contextlib.asynccontextmanager
-    async def hanging(_: SourceSettings) -> AsyncGenerator[Notes]:
+    async def hanging(_: PackageSettings) -> AsyncGenerator[Notes]:
         yield Notes([])
         await asyncio.Event().wait()
 
@@ -313,11 +314,11 @@ async def test_of_what_opening_raises_our_own_errors_alone_show_their_text(
 async def test_what_cannot_be_opened_says_why_and_the_others_are_there(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    def unset(_: SourceSettings) -> Any:
+    def unset(_: PackageSettings) -> Any:
         raise SettingsError("set NOTES_DIR")
 
     @contextlib.asynccontextmanager
-    async def hanging(_: SourceSettings) -> AsyncGenerator[Notes]:
+    async def hanging(_: PackageSettings) -> AsyncGenerator[Notes]:
         await asyncio.Event().wait()
         yield Notes([])
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from orion_recall.errors import ScopeNotKept, SettingsError, SourceError, TransientSourceError
-from orion_recall.source_specs import SourceSettings
+from orion_recall.packages import PackageSettings
 from orion_recall.sources.hits import cited_id, mapped_key
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName
@@ -20,7 +20,7 @@ URL = "OPENSEARCH_URL"
 
 
 @asynccontextmanager
-async def opened(_: SourceSettings) -> AsyncGenerator[OpenSearchSource]:
+async def opened(_: PackageSettings) -> AsyncGenerator[OpenSearchSource]:
     """The source at the address of the environment. SettingsError without one."""
     if not (url := os.environ.get(URL)):
         raise SettingsError(f"set {URL} to the index, as http://host:9200/notes")

@@ -1,4 +1,4 @@
-"""Sources and score parts of other packages: what is found by entry points, and what is refused and why."""
+"""What other packages add by entry points: what is found, and what is refused and why."""
 
 from __future__ import annotations
 
@@ -118,11 +118,13 @@ def test_what_can_be_used_is_found_and_everything_else_is_refused_with_package_a
     installed(tmp_path, "yours", "[orion_recall.sources]\ntwice = mine:twice\n", "")
     found = run(
         tmp_path,
-        "from orion_recall.source_specs import further_sources, refused_sources, package_of\n"
-        "from orion_recall.scoring.parts import parts, refused_parts, PARTS, reasons\n"
-        "print(json.dumps({'sources': [one.name for one in further_sources()], 'from': package_of('notes'),"
+        "from orion_recall.packages import every_refused\n"
+        "from orion_recall.source_specs import FURTHER_SOURCES, further_sources\n"
+        "from orion_recall.scoring.parts import parts, PARTS, reasons\n"
+        "print(json.dumps({'sources': [one.name for one in further_sources()],"
+        "'from': FURTHER_SOURCES.package_of('notes'),"
         "'parts': [one.name for one in parts()[len(PARTS):]], 'reason': reasons()['short'],"
-        "'refused': [str(one) for one in (*refused_sources(), *refused_parts())]}))",
+        "'refused': list(map(str, every_refused()))}))",
     )
     assert (found["sources"], found["from"]) == (["notes"], "mine 1.0")
     assert (found["parts"], found["reason"]) == (["short"], "being short")
@@ -163,8 +165,8 @@ def test_whatever_a_package_raises_when_it_is_loaded_is_its_reason_without_forei
     installed(tmp_path, "mine", "[orion_recall.sources]\nnotes = mine:notes\n", module)
     (refused,) = run(
         tmp_path,
-        "from orion_recall.source_specs import refused_sources\n"
-        "print(json.dumps([one.why for one in refused_sources()]))",
+        "from orion_recall.source_specs import FURTHER_SOURCES\n"
+        "print(json.dumps([one.why for one in FURTHER_SOURCES.refused]))",
     )
     assert refused.startswith(f"mine:notes cannot be loaded: {told}") and "secret" not in refused
 
@@ -174,8 +176,9 @@ def test_of_two_with_one_name_none_is_used_though_one_cannot_be_loaded(tmp_path:
         installed(tmp_path, name, f"[orion_recall.sources]\nnotes = {name}:notes\n", module)
     found = run(
         tmp_path,
-        "from orion_recall.source_specs import further_sources, refused_sources\n"
-        "print(json.dumps([len(further_sources()), *sorted(one.why for one in refused_sources())]))",
+        "from orion_recall.source_specs import FURTHER_SOURCES\n"
+        "told = sorted(one.why for one in FURTHER_SOURCES.refused)\n"
+        "print(json.dumps([len(FURTHER_SOURCES.used), *told]))",
     )
     assert found == [
         0,
@@ -202,10 +205,9 @@ def test_a_name_that_models_of_profiles_need_is_refused_and_profiles_are_read(tm
     found = run(
         tmp_path,
         "from orion_recall.profile.reading import parse_profile\n"
-        "from orion_recall.source_specs import refused_sources\n"
-        "from orion_recall.scoring.parts import refused_parts\n"
+        "from orion_recall.packages import every_refused\n"
         f"parse_profile({PROFILE!r}).content_hash\n"
-        "print(json.dumps([one.why for one in (*refused_sources(), *refused_parts())]))",
+        "print(json.dumps([one.why for one in every_refused()]))",
     )
     assert found == [f"{name!r} is a word of profiles: take another name" for name in sorted(WORDS)] * 2
 
@@ -300,7 +302,7 @@ def test_a_profile_that_names_a_source_which_is_refused_gets_the_reason(tmp_path
 
 
 def test_a_client_looks_for_no_packages(tmp_path: Path):
-    code = "import sys, orion_recall.client\nprint(json.dumps('orion_recall.source_specs' in sys.modules))"
+    code = "import sys, orion_recall.client\nprint(json.dumps('orion_recall.packages' in sys.modules))"
     assert run(tmp_path, code) is False
 
 
@@ -353,3 +355,125 @@ def test_the_probability_of_an_answer_is_left_out_only_where_a_further_source_is
         "print(json.dumps([asyncio.run(ask(**keys)) is not None for keys in given]))",
     )
     assert found == [True, False, True]
+
+
+RENDERERS = """
+from orion_recall.renderers import Renderer
+
+brief = Renderer(name="brief", shows="the day and the score", head=lambda line: f"{line.days}:\\n{line.score:.1f}")
+broken = Renderer(name="broken", shows="nothing", head=lambda line: line.days / 2)
+silent = Renderer(name="silent", shows="nothing", head=lambda line: " \\t")
+short = Renderer(name="short", shows="less", head=lambda line: "")
+number = 7
+"""
+
+
+def test_a_renderer_of_a_package_is_a_style_of_profiles_and_one_that_fails_is_v1(tmp_path: Path):
+    names = "brief broken silent short number".split()
+    points = "\n".join(f"{name} = mine:{name}" for name in names)
+    installed(tmp_path, "mine", f"[orion_recall.renderers]\n{points}\ngone = nowhere:brief\n", RENDERERS)
+    found = run(
+        tmp_path,
+        "from orion_recall.errors import ProfileError\n"
+        "from orion_recall.profile.reading import parse_profile\n"
+        "from orion_recall.recall.bundle.select import head\n"
+        "from orion_recall.packages import every_refused\n"
+        "from tests.samples.recall_fakes import scored\n"
+        "def told(style):\n"
+        f"    try:\n        parse_profile({PROFILE!r} + f'render: {{{{style: {{style}}}}}}\\n')\n"
+        "    except ProfileError as error:\n        return str(error)\n"
+        "one = scored('m1', 'The crane is repaired.')\n"
+        "print(json.dumps({'lines': [head(one, style) for style in ('brief', 'broken', 'silent', 'v1')],"
+        "'told': [told(style) for style in ('brief', 'gone', 'brif')],"
+        "'refused': [one.why for one in every_refused()]}))",
+    )
+    brief, broken, silent, v1 = found["lines"]
+    assert brief.startswith("- ") and brief[2:].count(":") == 1 and "\n" not in brief and brief != v1
+    assert broken == silent == v1
+    fine, gone, misspelt = found["told"]
+    assert fine is None
+    assert "the entry point 'gone' (orion_recall.renderers) of the package mine 1.0: nowhere:brief" in gone
+    assert "did you mean `brief`?" in misspelt
+    assert found["refused"] == [
+        "nowhere:brief cannot be loaded: ModuleNotFoundError: No module named 'nowhere'",
+        "it leads to a int, not to a Renderer",
+        "'short' is built in: take another name",
+    ]
+
+
+EXTRACTORS = """
+import asyncio
+from contextlib import asynccontextmanager
+from orion_recall.errors import SettingsError
+from orion_recall.memory.extraction.extractors import ExtractorSpec
+from orion_recall.memory.extraction.light import Extraction
+from orion_recall.values import Statement
+
+class Shouts:
+    at_once, batch, longest_s = 0, 10 ** 9, 1.0
+
+    async def extract(self, passages):
+        word = passages[0].text
+        if word == "hang":
+            await asyncio.sleep(600)
+        if word == "fail":
+            raise RuntimeError("secret")
+        names = ("Ana", "Bo", "")
+        stated = [Statement(subject="ana", relation=said, object="Bo") for said in ("knows", "is\\nno relation")]
+        stated.append(Statement(subject="Eve", relation="is", object="Bo"))
+        found = Extraction(entities=names, statements=tuple(stated))
+        return {"few": [found], "wrong": [7, 7]}.get(word, [found, found])
+
+@asynccontextmanager
+async def opened(settings):
+    yield Shouts()
+
+def unset(settings):
+    raise SettingsError("set SHOUTS_URL")
+
+def leaks(settings):
+    raise RuntimeError("secret")
+
+shouts = ExtractorSpec(name="shouts", open=opened)
+unset, leaks = ExtractorSpec(name="unset", open=unset), ExtractorSpec(name="leaks", open=leaks)
+number = 7
+"""
+
+
+def test_an_extractor_of_a_package_is_chosen_by_the_setting_and_where_it_fails_is_light(tmp_path: Path):
+    names = "shouts unset leaks number".split()
+    points = "\n".join(f"{name} = mine:{name}" for name in names)
+    module = f"import json\n{EXTRACTORS}"
+    installed(tmp_path, "mine", f"[orion_recall.extractors]\n{points}\ngone = nowhere:it\n", module)
+    found = run(
+        tmp_path,
+        "import asyncio\n"
+        "from orion_recall.errors import SettingsError\n"
+        "from orion_recall.memory.extraction.extractors import open_extractors\n"
+        "from orion_recall.memory.extraction.light import Passage\n"
+        "from orion_recall.settings import Settings\n"
+        "async def told(name):\n"
+        "    try:\n        async with open_extractors(Settings.read(extractor=name)):\n            return 'open'\n"
+        "    except SettingsError as error:\n        return str(error)\n"
+        "async def main():\n"
+        "    async with open_extractors(Settings.read(extractor='shouts')) as (light, further):\n"
+        "        texts = ('Bo met Cy at the harbour on 3 May 2026.', 'few', 'wrong', 'fail', 'hang')\n"
+        "        said = [await further.extract([Passage(text=text)] * 2) for text in texts]\n"
+        "    return {'limits': [light.name, further.name, further.at_once, further.batch],"
+        "'found': [[one.by, one.note, one.entities, len(one.times),"
+        "[[edge.subject, edge.relation] for edge in one.statements]] for one, _ in said],"
+        "'told': [await told(name) for name in ('unset', 'leaks', 'number', 'gone', 'nobody')]}\n"
+        "found = asyncio.run(main())\n"
+        "print(json.dumps(found))",
+    )
+    assert found["limits"] == ["light", "shouts", 1, 256]
+    good, *failed = found["found"]
+    assert good == ["shouts", None, ["Ana", "Bo"], 1, [["Ana", "knows"]]]
+    kinds = ("ValueError", "AttributeError", "RuntimeError", "TimeoutError")
+    assert [one[:2] for one in failed] == [["light", f"shouts: it failed with {kind}"] for kind in kinds]
+    unset, leaks, number, gone, nobody = found["told"]
+    assert unset == "ORION_EXTRACTOR=unset of the package mine 1.0: set SHOUTS_URL"
+    assert "cannot be opened (RuntimeError)" in leaks and "secret" not in leaks
+    assert "it leads to a int, not to an ExtractorSpec" in number
+    assert "nowhere:it cannot be loaded" in gone
+    assert "'nobody' is no extractor: there are light, spacy, llm, gone, leaks" in nobody
