@@ -106,26 +106,6 @@ def test_a_wrong_command_line_is_named(capsys: pytest.CaptureFixture[str], line:
     assert told in printed.err
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("memory search crane", "there is no `memory search` any more: `memory list WORDS` searches"),
-        ("memory reembed", "`memory rebuild index`"),
-        ("dead list --stores", "there is no `dead --stores` any more: `dead --of stores` lists them"),
-        ("decisions tail", "`decisions list --since 5m`"),
-        ("profiles diff a b", "the console's page of a profile"),
-        ("graph stats", "`graph sparql` counts"),
-        ("graph sparql ASK --csv", "there is no --csv any more: --json has the rows"),
-        ("eval score run.jsonl --queries q.jsonl --plot=x.png", "--json has the numbers"),
-    ],
-)
-def test_what_is_gone_is_refused_with_what_took_its_place(
-    capsys: pytest.CaptureFixture[str], line: str, told: str
-) -> None:
-    assert run(line.split()) == 2
-    assert told in capsys.readouterr().err
-
-
 def test_a_shell_completes_subcommands_and_options(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
