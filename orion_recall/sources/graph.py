@@ -11,11 +11,11 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rdflib import URIRef
 
@@ -34,8 +34,6 @@ from orion_recall.values import Chain, Hit, Question, Scope, SearchRequest, Sour
 
 EntitiesLike = Callable[[str, str, int], Awaitable[Sequence[tuple[str, float]]]]
 """`entities_like` of one index and embedder."""
-StatementWeights = Callable[[str, Sequence[int]], Coroutine[Any, Any, Mapping[int, float]]]
-"""`statement_weights` of one graph."""
 
 
 async def entities_like(
