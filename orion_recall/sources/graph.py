@@ -22,8 +22,7 @@ from rdflib import URIRef
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.graph.tenant_graph import TenantGraph, identities, neighbourhood, scope_conditions, stated_in
 from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, read_window, reading_rows, shown
-from orion_recall.graph.walks.path import Path, PathBounds, find_path
-from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
+from orion_recall.graph.walks import Link, Path, PathBounds, activation, find_path, pagerank, push
 from orion_recall.interfaces import EntityFinder, GraphStore, MemoryIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
 from orion_recall.scoring.intervals import told_ranges, told_share
