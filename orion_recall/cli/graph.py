@@ -48,8 +48,8 @@ from orion_recall.graph.stores.reader import GraphReader, check_select, open_gra
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import entity_iri, tenant_graph
 from orion_recall.graph.vocabulary import shown as shown_time
-from orion_recall.graph.walks.path import Path as FoundPath
-from orion_recall.graph.walks.path import PathBounds, Paths, find_path
+from orion_recall.graph.walks import Path as FoundPath
+from orion_recall.graph.walks import PathBounds, Paths, find_path
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.opening import open_embedder

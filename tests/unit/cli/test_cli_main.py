@@ -50,6 +50,12 @@ def test_the_help_loads_no_engine_and_no_command() -> None:
     assert set(json.loads(done.stderr.replace("'", '"'))) - {"orion_recall.errors"} <= allowed
 
 
+def test_asking_loads_neither_graph_nor_index() -> None:
+    script = "import sys, orion_recall.cli.ask; print(*{'rdflib', 'pyoxigraph', 'qdrant_edge'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not done.stdout.split()
+
+
 WRONG_USE = "SettingsError EngineError ProfileError ImportFileError EvaluationError InvalidMessage".split()
 FAILED = "ModelError RecordError ReplyTimeout BusUnavailable OrionError".split()
 
