@@ -309,9 +309,9 @@ class Engine(ABC):
 
     def _clear_away(self) -> None:
         if self._lock is not None:  # without the lock the sockets may be an orphan's
-            for name in self.socket_names:
-                (self.sockets / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # a folder that was refused is another's
+                for name in self.socket_names:
+                    (self.sockets / name).unlink(missing_ok=True)
                 self.sockets.rmdir()
             self._lock.release()
             self._lock = None
