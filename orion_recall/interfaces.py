@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from orion_recall.errors import SourceError
 from orion_recall.models.sparse import SparseTerms
@@ -11,6 +11,10 @@ from orion_recall.models.token_space import Tokens
 from orion_recall.scoring.intervals import tells_of
 from orion_recall.source_specs import Source
 from orion_recall.values import Change, Hit, Memory, MemoryView, Scope, SearchRequest, SourceName, TimedKey
+
+# Here, so that commands that name it do not load the graph.
+StatementWeights = Callable[[str, Sequence[int]], Coroutine[Any, Any, Mapping[int, float]]]
+"""`sources.graph.statement_weights` of one graph."""
 
 
 def answers_for(source: Source, tenant: str) -> bool:

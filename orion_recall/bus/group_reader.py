@@ -335,7 +335,7 @@ class GroupReader:
 
 
 def decoded(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _entry(entry_id: bytes | str, fields: Mapping[bytes, bytes]) -> Entry:

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError, RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
-from orion_recall.tasks import sleep
+from orion_recall.tasks import in_time, sleep
 
 log = logging.getLogger("orion_recall.bus")
 
@@ -53,8 +53,7 @@ class Heartbeat:
                     self._wake.clear()
         finally:
             with contextlib.suppress(*BUS_AWAY, RedisError):  # then it stays until it expires
-                async with asyncio.timeout(1):
-                    await self._redis.delete(self._key)
+                await in_time(self._redis.delete(self._key), 1)
 
     async def write(self) -> None:
         """Write it once; while the bus is away, nothing."""

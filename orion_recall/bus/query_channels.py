@@ -92,7 +92,9 @@ class PublishedQueries:
             seen_id, ttl_s = _id_and_ttl(data)
         else:
             seen_id, ttl_s = _digest(b"%d:%b%b" % (len(data), data[:HEAD_BYTES], data[-TAIL_BYTES:])), TRIED_S
-            content = _left_out(data, self._max_bytes)
+            most = self._max_bytes
+            head, tail = data[: min(HEAD_BYTES, most // 2)], data[-min(TAIL_BYTES, most // 4) :]
+            content = LEFT_OUT_BYTES, str(len(data)), LEFT_OUT_HEAD, head, LEFT_OUT_TAIL, tail
         give_up_at, deadline_ms = self._clock() + min(ttl_s, TRIED_S), since_ms + int(ENTERS_WITHIN_S * 1000)
         size = sum(len(part) for part in content)
         self._waiting.append(_Published(seen_id, (*content, "channel", channel), size, give_up_at, deadline_ms))
@@ -185,11 +187,6 @@ def _id_and_ttl(data: bytes) -> tuple[str, float]:
         return _digest(data), ttl_s
     plain = message_id.strip()
     return (plain if _PLAIN_ID.fullmatch(plain) else _digest(plain.encode("utf-8", "surrogatepass"))), ttl_s
-
-
-def _left_out(data: bytes, max_bytes: int) -> tuple[bytes | str, ...]:
-    head, tail = data[: min(HEAD_BYTES, max_bytes // 2)], data[-min(TAIL_BYTES, max_bytes // 4) :]
-    return LEFT_OUT_BYTES, str(len(data)), LEFT_OUT_HEAD, head, LEFT_OUT_TAIL, tail
 
 
 def _digest(data: bytes) -> str:

@@ -121,14 +121,12 @@ def open_client(
 async def open_bus(settings: Settings) -> AsyncGenerator[Redis]:
     """A connected client. Inside the block what Redis says no to comes out as BusUnavailable."""
     url = bus_of(settings)
-    redis = connect(url)
-    try:
-        await redis.ping()  # pyright: ignore[reportUnknownMemberType]
-        yield redis
-    except RedisError as error:
-        raise BusUnavailable(f"the bus at {without_secrets(url)}: {error}") from error
-    finally:
-        await redis.aclose()
+    async with connect(url) as redis:
+        try:
+            await redis.ping()  # pyright: ignore[reportUnknownMemberType]
+            yield redis
+        except RedisError as error:
+            raise BusUnavailable(f"the bus at {without_secrets(url)}: {error}") from error
 
 
 def analyst_of(settings: Settings) -> Settings:

@@ -15,6 +15,7 @@ from rdflib import URIRef
 from rich.progress import TextColumn
 from rich.text import Text
 
+from orion_recall import errors
 from orion_recall.atomic_file import whole_text
 from orion_recall.cli.addresses import DataFolder, Tenant, find, within
 from orion_recall.cli.options import MOMENT_HELP, moment
@@ -33,14 +34,6 @@ from orion_recall.cli.output import (
     visible,
     wants_json,
 )
-from orion_recall.errors import (
-    GraphQueryError,
-    ModelError,
-    OrionError,
-    SettingsError,
-    SourceError,
-    TransientSourceError,
-)
 from orion_recall.graph.cypher import Cell, QueryResult, run_cypher, similar_in_graph
 from orion_recall.graph.exchange.csv_files import tenant_of, tenants, write_csv
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
@@ -48,8 +41,8 @@ from orion_recall.graph.stores.reader import GraphReader, check_select, open_gra
 from orion_recall.graph.tenant_graph import TenantGraph
 from orion_recall.graph.vocabulary import entity_iri, tenant_graph
 from orion_recall.graph.vocabulary import shown as shown_time
-from orion_recall.graph.walks.path import Path as FoundPath
-from orion_recall.graph.walks.path import PathBounds, Paths, find_path
+from orion_recall.graph.walks import Path as FoundPath
+from orion_recall.graph.walks import PathBounds, Paths, find_path
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.index.qdrant.server import QdrantServer
 from orion_recall.models.opening import open_embedder
@@ -92,14 +85,14 @@ async def entity_named(name: str, graph: GraphReader, tenant: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError as error:
-        raise GraphQueryError(f"{name!r} is no name: it holds half of a surrogate pair") from error
+        raise errors.GraphQueryError(f"{name!r} is no name: it holds half of a surrogate pair") from error
     found = (await TenantGraph(graph, tenant).named([name]))[name]
     if found:
         return found[0]
     near = await similar_in_graph(graph, name, tenant, 5)
     labels = await TenantGraph(graph, tenant).labels(near)
     hint = f"; similar names: {', '.join(labels[iri] for iri in near)}" if near else ""
-    raise OrionError(f"the graph of {tenant!r} has no entity named {name!r}{hint}")
+    raise errors.OrionError(f"the graph of {tenant!r} has no entity named {name!r}{hint}")
 
 
 @app.command("path")
@@ -208,7 +201,7 @@ def run_query(
                 found = await similar_in_graph(graph, text, whose)
                 try:
                     return list(dict.fromkeys((*found, *(await _near_in_meaning(settings, stack, text, whose)))))
-                except (ModelError, SourceError) as error:
+                except (errors.ModelError, errors.SourceError) as error:
                     note(f"names are compared by words and letters: {error}")
                     return found
 
@@ -292,7 +285,7 @@ def write_picture(
                 return await subgraph_around(graph, whose, unique, max_nodes=max_nodes, hops=hops), whose
         except TimeoutError as error:
             late = f"the picture took longer than {timeout:g} s: allow fewer nodes, or more time"
-            raise TransientSourceError(late) from error
+            raise errors.TransientSourceError(late) from error
 
     part, whose = with_graph(find(data), tenant, timeout, gather)
     title = f"Around {', '.join(entities)}" if entities else f"The graph of {whose}"
@@ -316,7 +309,7 @@ def export_graph(
     """
     settings = find(data)
     if out.exists() and not out.is_dir():
-        raise SettingsError(f"{out} already exists: name a folder")
+        raise errors.SettingsError(f"{out} already exists: name a folder")
 
     async def write(advanced: Callable[[int], None]) -> list[URIRef]:
         async with open_graph_reader(settings, timeout_s=_PAGE_S) as graph:
@@ -325,7 +318,7 @@ def export_graph(
             names = held if tenant is None else [one for one in held if one == wanted]
             if not names:
                 whose = "" if tenant is None else f" of a tenant {tenant!r}"
-                raise SourceError(f"the graph holds no memories{whose}")
+                raise errors.SourceError(f"the graph holds no memories{whose}")
             await asyncio.to_thread(out.mkdir, parents=True, exist_ok=True)
             await write_csv(graph.select, names, out, advanced)
             return names

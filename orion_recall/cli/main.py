@@ -20,7 +20,6 @@ import typer.core
 from typer.main import get_command as built
 
 from orion_recall import errors
-from orion_recall.cli.gone import what_is_gone
 from orion_recall.cli.output import group, print_error, printing
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -133,14 +132,13 @@ def root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    before_text = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    with printing(json="--json" in before_text):
+    with printing(json="--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)):
         try:
             result = built(app)(args=list(arguments) or ["--help"], prog_name="orion-recall", standalone_mode=False)
         except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
             result = INTERRUPTED
         except typer.TyperException as error:
-            print_error(_with_hint(error, before_text), "UsageError")
+            print_error(_with_hint(error), "UsageError")
             return error.exit_code
         except errors.OrionError as error:
             print_error(str(error), type(error).__name__)
@@ -170,7 +168,7 @@ def main() -> None:
     sys.exit(code)
 
 
-def _with_hint(error: typer.TyperException, arguments: Sequence[str]) -> str:
+def _with_hint(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     hint = f" (see `{context.command_path} --help`)" if context is not None else ""
-    return what_is_gone(arguments) or f"{error.format_message()}{hint}"
+    return f"{error.format_message()}{hint}"

@@ -19,6 +19,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from orion_recall.bus.signing.keys import state_of
 from orion_recall.contracts import describe
 from orion_recall.errors import SettingsError
 
@@ -67,7 +68,7 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         """SettingsError when the file cannot be used."""
         self._path = path
-        self._signature = _signature(path)  # before it is read: a change meanwhile is noticed
+        self._state = state_of(path)  # before it is read: a change meanwhile is noticed
         self._tokens = read_tokens(path)
 
     def holder(self, token: str) -> Access | None:
@@ -81,14 +82,13 @@ class TokenFile:
         return self._current().get(key)
 
     def _current(self) -> Mapping[str, Access]:
-        signature = _signature(self._path)
-        if signature != self._signature:
+        if (state := state_of(self._path)) != self._state:
             try:
                 self._tokens = read_tokens(self._path)
             except SettingsError as error:
                 self._tokens = {}
                 log.warning("nobody is let in to the console: %s", error)
-            self._signature = signature
+            self._state = state
         return self._tokens
 
 
@@ -122,14 +122,6 @@ def new_token() -> str:
 def token_hash(token: str) -> str:
     """The SHA-256 of a token: tokens are random, so that a slow hash would protect nothing."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _signature(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_mode, found.st_size, found.st_ino
 
 
 LIFETIME_S = 12 * 3600

@@ -22,7 +22,7 @@ from orion_recall.contracts import describe
 from orion_recall.errors import ProfileError, ProfileProblem
 from orion_recall.profile.model import Profile, ProfileDifference, diff_profiles
 from orion_recall.profile.reading import load_profile, load_profiles, parse_profile
-from orion_recall.shipped import shipped_folder
+from orion_recall.profile.watch import profiles_folder
 from orion_recall.text.normal import storable
 
 _NAME = re.compile(r"[\w-][\w.-]{0,126}\.json", re.ASCII)
@@ -153,14 +153,14 @@ async def profiles_page(visit: Visit) -> Response:
     workers: Sequence[Mapping[str, Any]] = status["bus"]["workers"]
     profiles, error = dict[str, Profile](), ""
     try:
-        profiles = await asyncio.to_thread(load_profiles, _folder_of_profiles(visit))
+        profiles = await asyncio.to_thread(load_profiles, profiles_folder(visit.console.settings))
     except ProfileError as refused:
         error = str(refused)
     return visit.page(
         "profiles.html",
         profiles=profiles,
         error=error,
-        folder=_folder_of_profiles(visit),
+        folder=profiles_folder(visit.console.settings),
         default=status["profiles"]["default"],
         workers={name: [one["instance"] for one in workers if name in one["profiles"]] for name in profiles},
         refused={one["instance"]: one["profiles_error"] for one in workers if one["profiles_error"]},
@@ -190,7 +190,7 @@ async def check_profile(visit: Visit) -> Response:
         return visit.to("/replays")
     if not _may_save(visit):
         raise HTTPException(403, "the console may not save profiles here: ORION_CONSOLE_SAVES_PROFILES")
-    if not file.resolve().is_relative_to(_folder_of_profiles(visit).resolve()):
+    if not file.resolve().is_relative_to(profiles_folder(visit.console.settings).resolve()):
         raise HTTPException(403, "nothing was saved: the file is a link to a place outside the folder")
     if _hash(file.read_text("utf-8", "replace")) != before:
         error = "Nothing was saved: the file was changed meanwhile."
@@ -232,14 +232,10 @@ def _checked(text: str, file: Path) -> Checked:
 
 
 def _file(visit: Visit, name: str) -> Path:
-    paths = [_folder_of_profiles(visit) / f"{name}.{ending}" for ending in ("yaml", "yml")]
+    paths = [profiles_folder(visit.console.settings) / f"{name}.{ending}" for ending in ("yaml", "yml")]
     if _FILE_NAME.fullmatch(name) and (path := next(filter(Path.is_file, paths), None)):
         return path
     raise HTTPException(404, f"there is no profile {name!r}")
-
-
-def _folder_of_profiles(visit: Visit) -> Path:
-    return visit.console.settings.profiles_dir or shipped_folder("profiles")
 
 
 def _may_save(visit: Visit) -> bool:

@@ -32,7 +32,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from orion_recall import errors
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
-from orion_recall.console import decision, memories, now, profiles
+from orion_recall.console import decision, memories, profiles
 from orion_recall.console.access import ConsoleRight, Sessions, TokenFile
 from orion_recall.console.rendering import HERE, decision_path, templates
 from orion_recall.console.replay_process import Replaying
@@ -136,8 +136,8 @@ _AWAY = (errors.ClientError, errors.RecordError, errors.SourceError, errors.Engi
 def console_app(console: Console, hosts: Collection[str]) -> ASGIApp:
     app = Starlette(
         routes=[
-            _get("/", now.now_page),
-            _get("/now/stream", now.now_stream),
+            _get("/", decision.now_page),
+            _get("/now/stream", decision.now_stream),
             _get("/decisions/{decision_id}", decision.decision_page),
             _post("/decisions/{decision_id}/feedback", decision.give_feedback, needs="feedback"),
             _post("/decisions/{decision_id}/why-not", decision.why_not_memory, needs="recall"),

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from orion_recall.bus.group_reader import decoded
 from orion_recall.bus.heartbeat import read_heartbeats
 from orion_recall.client import RecallClient
 from orion_recall.console.access import LIFETIME_S, LOCAL, Access, ConsoleRight, Sessions, TokenFile
@@ -101,8 +102,7 @@ class Console:
         """The profiles of the running workers; none where the bus is away: a page is of use without them."""
         try:
             consumers = await self.redis.xinfo_consumers(self.settings.query_stream, RECALL_GROUP)
-            names = [one["name"] for one in consumers]
-            keys = [self.settings.worker_key(one.decode() if isinstance(one, bytes) else one) for one in names]
+            keys = [self.settings.worker_key(decoded(one["name"])) for one in consumers]
             heartbeats = await read_heartbeats(self.redis, keys)
         except RedisError:
             return ()

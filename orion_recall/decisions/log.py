@@ -301,10 +301,7 @@ def _readable(rows: Sequence[Row]) -> list[RecallDecisionV1]:
 
 
 def _decision(row: Row) -> RecallDecisionV1:
-    values = dict(row.items())
-    values["id"] = str(values["id"])
-    if values["shadow_of"] is not None:
-        values["shadow_of"] = str(values["shadow_of"])
+    values = {name: str(value) if isinstance(value, UUID) else value for name, value in row.items()}
     try:
         return RecallDecisionV1.model_validate(values)
     except ValidationError as error:

@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from orion_recall.bus.connect import BUS_AWAY, group_is_gone
 from orion_recall.bus.group_reader import Entry, GroupReader, decoded
 from orion_recall.postgres.pool import ACQUIRE_TIMEOUT_S, POSTGRES_ERRORS, Pool, reason, sqlstate
 from orion_recall.settings import DECISIONS_GROUP, Settings
-from orion_recall.tasks import BUS_S, POSTGRES_S, Backoff
+from orion_recall.tasks import BUS_S, POSTGRES_S, Backoff, in_time
 
 log = logging.getLogger("orion_recall.decisions")
 
@@ -43,20 +43,6 @@ _TRIM_ROUNDS = 200
 _MOST_ROUNDS = 50
 
 
-@dataclass(slots=True, kw_only=True)
-class SinkCounts:
-    """Counts of entries by outcome: rows written, rows that existed already, entries set aside or trimmed.
-
-    `held` counts how often an entry stayed pending because neither Postgres nor the dead stream took it.
-    """
-
-    persisted: int = 0
-    repeated: int = 0
-    set_aside: int = 0
-    held: int = 0
-    trimmed: int = 0
-
-
 Row = tuple[str, bytes]
 """One entry to persist: its id and its envelope."""
 
@@ -67,6 +53,9 @@ class DecisionSink:
     `blocking` is the client for reads that wait; by default `redis`, whose socket time-out must then exceed
     the block of one second. The pool may have been opened while Postgres was away. `lag` are decisions that were
     not in Postgres a few seconds ago; None when unknown.
+    `counts` are of entries by outcome: rows written (`persisted`), rows that existed already (`repeated`), entries
+    `set_aside` or `trimmed`; `held` is how often one stayed pending because neither Postgres nor the dead stream
+    took it.
     """
 
     def __init__(
@@ -78,7 +67,7 @@ class DecisionSink:
         consumer: str | None = None,
         blocking: Redis | None = None,
     ) -> None:
-        self.counts = SinkCounts()
+        self.counts = Counter[str]()
         self.lag: int | None = None
         self.postgres_is_away = False
         self._redis, self._pool, self._settings = redis, pool, settings
@@ -115,8 +104,7 @@ class DecisionSink:
             # A read that was cut off may have been answered: no other sink would claim its entries for a while.
             self._stop.set()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_GRACE_S):
-                    await self._finish_own_pending()
+                await in_time(self._finish_own_pending(), _GRACE_S)
             raise
         finally:
             await self._reader.leave()
@@ -150,7 +138,7 @@ class DecisionSink:
         """Every few seconds: trim, read the lag, and claim what an expired sink left pending."""
         if time.monotonic() < self._next_upkeep:
             return []
-        self.counts.trimmed += await self._trim()
+        self.counts["trimmed"] += await self._trim()
         await self._read_lag()
         idle_ms = self._settings.claim_idle_ms
         claimed = await self._reader.claim(BATCH_ROWS, idle_ms * CLAIM_IDLE_TIMES)
@@ -244,8 +232,8 @@ class DecisionSink:
                     log.warning("Postgres takes decisions again")
                 self.postgres_is_away = False
                 inserted = int(status.rpartition(" ")[2])
-                self.counts.persisted += inserted
-                self.counts.repeated += len(rows) - inserted
+                self.counts["persisted"] += inserted
+                self.counts["repeated"] += len(rows) - inserted
                 await self._acknowledge([entry_id for entry_id, _ in rows])
                 return True
 
@@ -277,14 +265,14 @@ class DecisionSink:
             lambda: self._redis.xadd(dead, letter, maxlen=settings.dead_letters_cap, approximate=True),
         )
         if not is_taken:
-            self.counts.held += 1
+            self.counts["held"] += 1
             return False
         await self._insist(
             "trimming dead letters to their bytes",
             lambda: _trim_to_bytes(self._redis, dead, settings.dead_letters_bytes),
         )
         await self._acknowledge([entry_id])
-        self.counts.set_aside += 1
+        self.counts["set_aside"] += 1
         return True
 
     async def _count_lost(self, entry_id: str) -> None:

@@ -21,7 +21,7 @@ from typing import BinaryIO
 from orion_recall.engines.disk_space import DiskSpace
 from orion_recall.engines.lock import FolderLock, holder
 from orion_recall.errors import EngineError, SettingsError
-from orion_recall.tasks import Backoff
+from orion_recall.tasks import Backoff, in_time
 
 logger = logging.getLogger("orion_recall.engines")
 
@@ -122,8 +122,7 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(self.command.stop_signal)
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._process.wait()
+            await in_time(self.wait(), timeout_s)
         except TimeoutError:
             logger.warning("%s did not stop in %g s: killed", self.command.name, timeout_s)
             await self.kill()
@@ -160,8 +159,7 @@ async def until_ready(child: Child, probe: Callable[[], Awaitable[bool]], timeou
 async def run_to_end(command: Command, timeout_s: float) -> None:
     child = await Child.start(command)
     try:
-        async with asyncio.timeout(timeout_s):
-            code = await child.wait()
+        code = await in_time(child.wait(), timeout_s)
     except TimeoutError as error:
         raise EngineError(f"not done in {timeout_s:g} s: {child.obituary()}") from error
     finally:
@@ -311,9 +309,9 @@ class Engine(ABC):
 
     def _clear_away(self) -> None:
         if self._lock is not None:  # without the lock the sockets may be an orphan's
-            for name in self.socket_names:
-                (self.sockets / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # a folder that was refused is another's
+                for name in self.socket_names:
+                    (self.sockets / name).unlink(missing_ok=True)
                 self.sockets.rmdir()
             self._lock.release()
             self._lock = None

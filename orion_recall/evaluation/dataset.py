@@ -171,8 +171,7 @@ class Contents:
         newest: dict[str, float] = {}
         for memory in memories:
             ids.setdefault(memory.tenant, []).append(memory.id)
-            moment = memory.ts
-            if moment is not None:
+            if (moment := memory.ts) is not None:
                 newest[memory.tenant] = max(moment, newest.get(memory.tenant, moment))
         return cls(ids=ids, newest=newest)
 

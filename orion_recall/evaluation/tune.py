@@ -42,7 +42,7 @@ from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
 Flags = npt.NDArray[np.bool_]
 
 PARTS: tuple[str, ...] = tuple(RankingWeights.model_fields)
-CHANGING = ("late", "links", "second_step", "conversation")
+CHANGING = ("late", "links", "second_step")
 """Parts that change more than their own column: `late` changes `session`, the others add candidates."""
 NOT_LEARNED = "recency"
 """Its share stays as in the profile: judged queries ask about any time, callers mostly about recent times."""

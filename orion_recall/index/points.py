@@ -14,15 +14,7 @@ from orion_recall.models.sparse import SparseTerms
 from orion_recall.text.names import is_assistant, title_names
 from orion_recall.text.normal import is_question, memory_key, number_of, speaks_of_itself
 from orion_recall.text.small_talk import is_chatter
-from orion_recall.values import (
-    Change,
-    Memory,
-    MemoryView,
-    MergedName,
-    SuccessionLink,
-    TimeMention,
-    ToldTime,
-)
+from orion_recall.values import Change, Memory, MemoryView, MergedName, SuccessionLink, TimeMention, ToldTime
 
 TOLD: Final = "told"
 """The payload's list of told times: objects with `since` and `until`, and `weekday` if it comes every week."""

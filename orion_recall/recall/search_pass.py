@@ -17,7 +17,6 @@ from orion_recall.recall.candidates.fuse import (
     limited,
     similarities_of,
     weigh_by_age,
-    with_passages,
     with_told_times,
 )
 from orion_recall.recall.ranking.score import (
@@ -81,41 +80,25 @@ async def search_pass(pool: Pool) -> PassResult:
 async def read(pool: Pool) -> None:
     """The candidates' memories and, at the same time, late interaction with the passages that fit best; a recap
     compares no words."""
-    keys = keys_to_fetch(pool.candidates, is_away=pool.is_away)
-    reading = fetch(keys, pool.sources.readers, timeout_s=pool.left_s)
+    reading, found = fetch(keys_to_fetch(pool), pool.sources.readers, timeout_s=pool.left_s), pool.found
     if pool.is_recap:
-        pool.found.memories = await reading
+        found.memories = await reading
     else:
-        (passages, pool.found.closeness, pool.found.late_interaction), memories = await both(
-            _compared_words(pool), reading
-        )
-        pool.found.memories = with_passages(memories, passages)
+        (best, found.closeness, found.late_interaction), memories = await both(_compared_words(pool), reading)
+        within = {key: memory._replace(passage=best[key]) for key, memory in memories.items() if key in best}
+        found.memories = {**memories, **within} if within else memories
     pool.candidates = limited(pool)
     pool.times.done("fetch")
 
 
 async def _compared_words(pool: Pool) -> tuple[Mapping[int, int], Mapping[int, float], ModelReport | None]:
-    question, sources, most, is_away = pool.question, pool.sources, pool.most, pool.is_away
-    keys = [one.key for place, one in enumerate(pool.candidates) if place < most or one.is_kept]
+    keys = [one.key for place, one in enumerate(pool.candidates) if place < pool.most or one.is_kept]
     # An error or delay leaves the first ones; an index that has just not answered is not asked again.
     passages = FIRST_PASSAGES
-    if sources.passages is not None and keys and not is_away:
-        nearest = sources.passages(question, pool.scope.tenant, keys)
+    if (find := pool.sources.passages) is not None and keys and not pool.is_away:
+        nearest = find(pool.question, pool.scope.tenant, keys)
         passages = await or_else(nearest, FIRST_PASSAGES, pool.source_left_s)
-    if not pool.profile.ranking.late:
-        return passages, NO_VALUES, None
-    timeout_s, spent_s = pool.source_left_s, pool.times.seconds
-    found, late = await late_interaction(
-        question.dense_text,
-        keys,
-        sources.late_interaction,
-        sources.late_breaker,
-        timeout_s=timeout_s,
-        is_short=pool.limits.leaves_less(timeout_s, pool.limits.own_s, after_s=spent_s),
-        is_away=is_away,
-        passages=passages,
-    )
-    return passages, found, late
+    return passages, *await late_interaction(pool, keys, passages)
 
 
 async def keep_visible(pool: Pool) -> None:
@@ -163,16 +146,7 @@ async def score_recap(pool: Pool) -> None:
 async def judge_again(pool: Pool) -> None:
     """The best ones with the reranker's judgement."""
     pool.times.done("score")
-    left_s, own_s = pool.left_s, pool.profile.rerank.timeout_ms / 1000
-    pool.found.scored, pool.found.reranking = await rerank(
-        pool.found.scored,
-        pool.question.text,
-        pool.profile,
-        pool.sources.reranker,
-        pool.sources.rerank_breaker,
-        timeout_s=left_s,
-        is_short=pool.limits.leaves_less(left_s, own_s, after_s=pool.times.seconds),
-    )
+    pool.found.scored, pool.found.reranking = await rerank(pool)
     pool.times.done("rerank")
 
 

@@ -11,7 +11,14 @@ from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 from orion_recall.contracts import RecallQueryV1
-from orion_recall.interfaces import ChronologicalIndex, Lexicon, MemoryReader, Source, TitleFinder
+from orion_recall.interfaces import (
+    ChronologicalIndex,
+    Lexicon,
+    MemoryReader,
+    Source,
+    StatementWeights,
+    TitleFinder,
+)
 from orion_recall.memory.replicas.tombstones import Tombstones
 from orion_recall.models.embedder import Reranker
 from orion_recall.models.tokenizer import TokenCounter
@@ -22,7 +29,6 @@ from orion_recall.recall.search.requests import NO_OPTIONS, TimeLimits
 from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.source_specs import source_names
-from orion_recall.sources.graph import StatementWeights
 from orion_recall.sources.record import RecordFacts
 from orion_recall.sources.several_stores import Breaker
 from orion_recall.sources.vector_lexical import Closeness, FindPassages, TextVectors

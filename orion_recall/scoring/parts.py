@@ -541,10 +541,8 @@ def parts() -> tuple[ScorePart, ...]:
 @cache
 def reasons() -> Mapping[str, str]:
     """What explanations call a part, by its name."""
-    return {
-        **{part.name: part.reason for part in parts()},
-        **{name: reason for name, (_, reason) in LATER_PARTS.items()},
-    }
+    later = {name: reason for name, (_, reason) in LATER_PARTS.items()}
+    return {part.name: part.reason for part in parts()} | later
 
 
 @cache

@@ -46,6 +46,7 @@ from orion_recall.sources.vector_lexical import (
     closeness,
     nearest_passages,
 )
+from orion_recall.tasks import in_time
 from orion_recall.text.redaction import Redaction
 from orion_recall.values import SourceName
 
@@ -181,8 +182,7 @@ async def identity_of(settings: Settings) -> str | None:
     if settings.dsn is None:
         return None
     try:
-        async with asyncio.timeout(_MARK_S):
-            return await database_identity_at(settings.dsn)
+        return await in_time(database_identity_at(settings.dsn), _MARK_S)
     except (RecordError, TimeoutError) as error:
         log.info("the database identity will be read later: %s", error or "Postgres did not answer in time")
         return None

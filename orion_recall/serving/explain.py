@@ -80,14 +80,8 @@ async def answer_recall_requests(
     """Answers the requests to recall a logged query again until cancelled; waits while the record is away."""
 
     async def answer(task: Task, given: Mapping[str, JsonValue], _: Progress) -> Mapping[str, JsonValue]:
-        again = await asked_again(
-            str(given.get("decision")),
-            cast("str | None", given.get("memory")),
-            pool=pool,
-            settings=settings,
-            sources=sources,
-            profiles=profiles(),
-        )
+        named = str(given.get("decision")), cast("str | None", given.get("memory"))
+        again = await asked_again(pool, settings, sources, profiles(), *named)
         return _AGAIN_JSON.dump_python(again, mode="json")
 
     while True:
@@ -97,14 +91,9 @@ async def answer_recall_requests(
 
 
 async def asked_again(
-    decision_id: str,
-    memory_id: str | None,
-    *,
-    pool: Pool,
-    settings: Settings,
-    sources: Sources,
-    profiles: Mapping[str, LoadedProfile],
-) -> Again:
+    pool: Pool, settings: Settings, sources: Sources, profiles: Mapping[str, LoadedProfile],
+    decision_id: str, memory_id: str | None,
+) -> Again:  # fmt: skip
     """The decision's query recalled again, with a memory's fate; SourceError where it cannot be asked again."""
     found = await DecisionLog(pool).get(decision_id)
     logged = next((one for one in found if one.id == decision_id), None)
@@ -308,13 +297,11 @@ async def ask_again(
     """The query asked again: by the worker that holds the copies of these settings, else here."""
     if any(held_by(settings.data_dir / kind) is not None for kind in embedded_copies(settings)):
         given = {"decision": decision.id, "memory": memory_id}
-        told = await answered(pool, own_copy(settings), _KIND, "recall", given, lambda done, total: None)
+        told = await answered(pool, own_copy(settings), _KIND, "recall", lambda done, total: None, given)
         return _AGAIN_JSON.validate_python(told)
     own = profiles_with_default(settings)
     async with open_sources(settings) as opened:
-        return await asked_again(
-            decision.id, memory_id, pool=pool, settings=settings, sources=opened.sources, profiles=own
-        )
+        return await asked_again(pool, settings, opened.sources, own, decision.id, memory_id)
 
 
 ON_DATA_NOW = Asker(ask=ask_again, data="the data as they are now")

@@ -110,9 +110,6 @@ class Admission:
         answer_s = 0.0 if math.isnan(self._answer_s) else self._answer_s
         return answer_s + margin_s > left_s
 
-    def retry_after_s(self, ahead: int) -> float:
-        return min(max(self.wait_s(ahead), _SOONEST_S), _LATEST_S)
-
     def _set_slots(self) -> None:
         together_s = self.slots * self._interval_s
         if together_s > self._target_s and self._lag_s > _LATE_S:
@@ -279,7 +276,7 @@ class QueryQueue:
                 "overloaded: queries that cannot be answered in time are refused, %d since the start; %d wait",
                 *(self.turned_away.total(), len(self._queue)),
             )
-        retry_after_ms = math.ceil(self._admission.retry_after_s(ahead) * 1000)
+        retry_after_ms = math.ceil(min(max(self._admission.wait_s(ahead), _SOONEST_S), _LATEST_S) * 1000)
         if why == "full":
             reason = f"no more than {self._settings.max_waiting} queries may wait (ORION_MAX_WAITING)"
         else:

@@ -134,10 +134,7 @@ _MOST: Mapping[str, int] = {
     "title": MOST_LINE,
     "uri": MOST_LINE,
     "source_ref": MOST_LINE,
-    **dict.fromkeys(
-        ("kind", "guessed_kind", "speaker", "session_id", "user_id", "agent_id", "run_id"),
-        MOST_NAME,
-    ),
+    **dict.fromkeys(("kind", "guessed_kind", "speaker", "session_id", "user_id", "agent_id", "run_id"), MOST_NAME),
 }
 _CUT = ("text", "title", "uri")  # of the others two could be one
 _NEEDED = ("id", "text", "text_hash")

@@ -11,19 +11,18 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rdflib import URIRef
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.graph.tenant_graph import TenantGraph, identities, neighbourhood, scope_conditions, stated_in
 from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, read_window, reading_rows, shown
-from orion_recall.graph.walks.path import Path, PathBounds, find_path
-from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
+from orion_recall.graph.walks import Link, Path, PathBounds, activation, find_path, pagerank, push
 from orion_recall.interfaces import EntityFinder, GraphStore, MemoryIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
 from orion_recall.scoring.intervals import told_ranges, told_share
@@ -34,8 +33,6 @@ from orion_recall.values import Chain, Hit, Question, Scope, SearchRequest, Sour
 
 EntitiesLike = Callable[[str, str, int], Awaitable[Sequence[tuple[str, float]]]]
 """`entities_like` of one index and embedder."""
-StatementWeights = Callable[[str, Sequence[int]], Coroutine[Any, Any, Mapping[int, float]]]
-"""`statement_weights` of one graph."""
 
 
 async def entities_like(
@@ -131,19 +128,17 @@ class RdfSource:
         if request.graph_method != "neighbourhood":
             return await self._spread(request, seeds)
         each = max(4, request.max_statements // len(seeds))
-        around = await self._around([label for label, _ in seeds], request.scope, hops=request.hops, each=each)
+        around = await self._around([label for label, _ in seeds], request, each)
         found = _gather(around, [weight for _, weight in seeds], request.question.terms)
         return [
             Hit(key=memory, score=round(score, 6), statements=tuple(statements)[:3])
             for memory, (score, statements) in found.items()
         ]
 
-    async def _around(
-        self, labels: Sequence[str], scope: Scope, *, hops: int, each: int
-    ) -> Sequence[Sequence[_Near]]:
+    async def _around(self, labels: Sequence[str], request: SearchRequest, each: int) -> Sequence[Sequence[_Near]]:
         """What is near each entity, in their order; what is not known of them is read in one query."""
         await self._graph.check()
-        writes = self._graph.writes
+        scope, hops, writes = request.scope, request.hops, self._graph.writes
         if writes is None or writes != self._writes or len(self._kept) >= _MOST_KEPT:
             self._kept, self._writes = {}, writes
         kept, keys = self._kept, [(scope, label, hops, each) for label in labels]
@@ -166,9 +161,7 @@ class RdfSource:
 
     async def _spread(self, request: SearchRequest, seeds: Sequence[tuple[str, float]]) -> list[Hit]:
         weights = {str(entity_iri(label)): weight for label, weight in reversed(seeds)}
-        links, said = await links_around(
-            self._graph, list(weights), request.scope, hops=request.hops, max_statements=request.max_statements
-        )
+        links, said = await links_around(self._graph, list(weights), request)
         damping, rounds = request.graph_damping, request.graph_rounds
         if request.graph_method == "activation":
             scores = activation(links, weights, decay=damping, rounds=rounds)
@@ -242,21 +235,21 @@ _MOST_OTHERS, _MOST_MEMORIES, _NAMES_OF_EACH = 16, 32, 8
 
 
 async def links_around(
-    store: GraphStore, seeds: Sequence[str], scope: Scope, *, hops: int, max_statements: int
+    store: GraphStore, seeds: Sequence[str], request: SearchRequest
 ) -> tuple[list[Link], Mapping[str, Sequence[str]]]:
     """Links between entities and memories (IRIs), and the statements of each memory.
 
     Edges and mentions of the seeds, of entities up to two hops away, and the names in the memories. Of an entity so
     many are read as its part of `max_statements` allows; only memories in scope, and edges that one of them states.
     """
-    graph, seen_by = TenantGraph(store, scope.tenant), scope_conditions(scope)
+    graph, seen_by = TenantGraph(store, request.scope.tenant), scope_conditions(request.scope)
     links: dict[Link, None] = {}
     said: dict[str, dict[str, None]] = defaultdict(dict)
     seen = set(seeds)
     at: Sequence[str] = seeds
 
     def statements(one: str) -> str:
-        entity, each = URIRef(one).n3(), max(4, max_statements // len(at))
+        entity, each = URIRef(one).n3(), max(4, request.max_statements // len(at))
         return (
             f"?memory ?text ?weight ?other WHERE {{ {{ SELECT ?memory ?text ?weight ?other WHERE {{ "
             f"?edge o:about {entity} ; o:text ?text ; o:weight ?weight ; prov:wasDerivedFrom ?memory {seen_by}"
@@ -268,7 +261,7 @@ async def links_around(
         return f"?entity WHERE {{ {URIRef(memory).n3()} o:mentions ?entity }} LIMIT {_NAMES_OF_EACH}"
 
     with reading_rows():
-        for _ in range(hops):
+        for _ in range(request.hops):
             others: dict[str, float] = {}
             for entity, row in await graph.each(at, statements):
                 memory = row["memory"]
@@ -326,11 +319,11 @@ async def along(graph: GraphStore, request: SearchRequest, *, labels: Sequence[s
     `labels` are entities that the question may name: where nobody is called as a walk's beginning is, it is one of
     them that has all of its words.
     """
-    question, scope = request.question, request.scope
-    chains = list(dict.fromkeys(one._replace(via=one.via[: request.path_hops]) for one in question.chains))
+    shortened = (one._replace(via=one.via[: request.path_hops]) for one in request.question.chains)
+    chains = list(dict.fromkeys(shortened))
     if not chains:
         return {}
-    view = TenantGraph(graph, scope.tenant)
+    view = TenantGraph(graph, request.scope.tenant)
     names = {name for one in chains for name in (one.seed, one.target) if name}
     named = await view.named(sorted(names)) if names else {}
     starts = {name: _starts(name, named[name], labels) for name in named}
@@ -342,7 +335,7 @@ async def along(graph: GraphStore, request: SearchRequest, *, labels: Sequence[s
         deadline_s=request.timeout_s * request.path_time / max(1, sum(len(starts[one.seed]) for one in chains)),
     )
     for chain in chains:
-        if found := await _evidence_of(graph, chain, starts, question, scope, bounds):
+        if found := await _evidence_of(graph, chain, starts, request, bounds):
             return found
         if not chain.seed and starts[""]:  # what the question names is known: it is not about the one who asks
             break
@@ -350,14 +343,9 @@ async def along(graph: GraphStore, request: SearchRequest, *, labels: Sequence[s
 
 
 async def _evidence_of(
-    graph: GraphStore,
-    chain: Chain,
-    starts: Mapping[str, Sequence[str]],
-    question: Question,
-    scope: Scope,
-    bounds: PathBounds,
+    graph: GraphStore, chain: Chain, starts: Mapping[str, Sequence[str]], request: SearchRequest, bounds: PathBounds
 ) -> Mapping[int, Evidence]:
-    at = starts[chain.seed]
+    question, scope, at = request.question, request.scope, starts[chain.seed]
     if chain.asks == "who":
         evidence: dict[int, Evidence] = {}
         for fit, one in await identities(graph, at, scope):

@@ -69,7 +69,13 @@ class LexicalSource:
         terms = self._sparse.encode_query(request.question.keyword_text)
         if request.with_aliases:
             terms = await self._with_other_names(terms, request)
-        return whole(await self._found(terms, request), self._index)
+        asked = request.limit + _FOR_TIES
+        own, beside = await self._index.search_sparse(terms, request.scope, asked)
+        scores = dict(_certain(own, asked))
+        for key, score in _certain(beside, asked):
+            scores[key] = scores.get(key, 0.0) + _CONTEXT_WEIGHT * score
+        best = sorted([(-score, key) for key, score in scores.items()])[: request.limit]
+        return whole(_hits([(key, -negative) for negative, key in best]), self._index)
 
     async def _with_other_names(self, terms: SparseTerms, request: SearchRequest) -> SparseTerms:
         """The terms, and those of the other names of each entity with a full name in the question."""
@@ -80,15 +86,6 @@ class LexicalSource:
             if len(names) > 1 and any(said.issuperset(words(name)) for name in names):
                 further += [self._sparse.encode_query(name) for name in names]
         return union([terms, *further])
-
-    async def _found(self, terms: SparseTerms, request: SearchRequest) -> Sequence[Hit]:
-        asked = request.limit + _FOR_TIES
-        own, beside = await self._index.search_sparse(terms, request.scope, asked)
-        scores = dict(_certain(own, asked))
-        for key, score in _certain(beside, asked):
-            scores[key] = scores.get(key, 0.0) + _CONTEXT_WEIGHT * score
-        best = sorted([(-score, key) for key, score in scores.items()])[: request.limit]
-        return _hits([(key, -negative) for negative, key in best])
 
 
 def _hits(found: Iterable[tuple[int, float]]) -> list[Hit]:

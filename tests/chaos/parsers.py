@@ -35,7 +35,7 @@ from orion_recall.errors import OrionError
 from orion_recall.external.mappings import load_mappings
 from orion_recall.graph.cypher import parse
 from orion_recall.graph.stores.reader import check_select
-from orion_recall.memory.extraction.light import extract
+from orion_recall.memory.extraction.light import Passage, light
 from orion_recall.memory.record.compose import compose
 from orion_recall.memory.transfer.importer import ImportMapping, read_batches
 from orion_recall.profile.reading import load_profile
@@ -106,7 +106,7 @@ def read_text(raw: bytes) -> None:
     for span in passages(text, "Mel Ash: "):
         assert 0 <= span[0] <= span[1] <= len(text)
     Redaction.at("log", _ALL_RULES).text(text)
-    extract(text)
+    light(Passage(text=text))
 
 
 def read_line(raw: bytes) -> None:

@@ -118,7 +118,7 @@ async def test_a_live_list_ends_with_what_its_token_allowed(
 async def test_of_live_lists_that_are_opened_at_once_only_so_many_are_let_in(
     browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orion_recall.console.now._streams", asyncio.Semaphore(3))
+    monkeypatch.setattr("orion_recall.console.decision._streams", asyncio.Semaphore(3))
     request = f"GET /now/stream HTTP/1.1\r\nhost: localhost:{browser.base_url.port}\r\n\r\n".encode()
     async with opened(browser, 9) as streams:
         for _, writer in streams:

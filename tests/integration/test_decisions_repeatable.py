@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deploy_servers import run_program
 from executor import Executor, until
 from redis.asyncio import Redis
 from serving import OneMemory, opened_with, quick_settings, serving
@@ -128,9 +127,6 @@ async def test_a_profile_that_was_replaced_before_postgres_was_there_is_written_
         await until(written, "both texts")
         assert await profile_text(pool, "0" * 16) is None
         assert not running.done()
-        env = {"ORION_POSTGRES_DSN": database}
-        code, _, err = await run_program(env, "profiles", "show", "--hash", first.content_hash)
-        assert (code, "SELECT text FROM recall_profiles" in err) == (2, True)
     finally:
         await cancel(running)
         await pool.close()

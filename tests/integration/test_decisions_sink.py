@@ -76,7 +76,7 @@ async def test_decisions_that_were_there_before_and_that_come_later_are_persiste
         await publish(redis, settings.decision_stream, envelope(decision()))
         await until(_has_rows(pool, 2), "the one that came later")
         await until(_is_idle(redis, settings.decision_stream), "acknowledged")
-    assert sink.counts.persisted == 2
+    assert sink.counts["persisted"] == 2
 
 
 async def test_a_decision_that_comes_twice_is_one_row(
@@ -88,7 +88,7 @@ async def test_a_decision_that_comes_twice_is_one_row(
         await until(_has_rows(pool, 2), "both")
         await publish(redis, settings.decision_stream, twice)
         await until(_is_idle(redis, settings.decision_stream), "acknowledged")
-    assert (sink.counts.persisted, sink.counts.repeated) == (2, 2)
+    assert (sink.counts["persisted"], sink.counts["repeated"]) == (2, 2)
     assert await pool.fetchval("SELECT count(*) FROM recall_decisions") == 2
 
 
@@ -121,7 +121,7 @@ async def test_rows_that_postgres_refuses_are_set_aside_alone_with_the_reason(
     letters = [fields for _, fields in await _entries(redis, f"{settings.decision_stream}:dead")]
     assert [letter[b"envelope"] for letter in letters if letter[b"envelope"]] == list(BAD.values())
     assert all(letter[b"reason"] and letter[b"entry_id"] for letter in letters)
-    assert sink.counts.set_aside == len(BAD) + 1
+    assert sink.counts["set_aside"] == len(BAD) + 1
 
 
 async def _pending(redis: Redis, stream: str) -> list[str]:
@@ -154,7 +154,7 @@ async def test_what_neither_postgres_nor_the_dead_stream_takes_stays_pending_and
         await publish(redis, stream, envelope(decision()))
         await until(_has_rows(pool, 2), "one that came later")
         await until(_holds(redis, stream, [first, last, other]), "still")
-        assert (sink.counts.held, sink.counts.set_aside) == (3, 0), "tried once each"
+        assert (sink.counts["held"], sink.counts["set_aside"]) == (3, 0), "tried once each"
         said = [record.message for record in caplog.records]
         assert len(said) == 1, said
         assert "stay pending" in said[0]
@@ -177,7 +177,7 @@ async def test_a_held_decision_is_tried_again_by_itself_and_either_of_the_two_ma
     sink = DecisionSink(redis, pool, settings.changed(claim_idle_ms=100), consumer="sink-1")
 
     async def tried_again() -> bool:
-        return sink.counts.held >= 2
+        return sink.counts["held"] >= 2
 
     async with _running(sink):
         await until(tried_again, "it is claimed when it has been idle", 60)
@@ -309,7 +309,7 @@ async def test_persisted_entries_are_trimmed_but_never_one_that_is_not_acknowled
     sink = DecisionSink(redis, pool, settings, consumer="sink-1")
 
     async def trimmed() -> bool:
-        return sink.counts.trimmed > 0
+        return sink.counts["trimmed"] > 0
 
     async with _running(sink):
         await until(trimmed, "something is trimmed")

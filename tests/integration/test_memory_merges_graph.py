@@ -14,7 +14,7 @@ from test_memory_merges import catch_up, held
 from orion_recall.contracts import MemoryV1
 from orion_recall.graph.stores.oxigraph import RdfGraph
 from orion_recall.graph.vocabulary import entity_iri
-from orion_recall.graph.walks.path import PathBounds, find_path
+from orion_recall.graph.walks import PathBounds, find_path
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.names.merges import Merges, WantedMerge

@@ -72,7 +72,7 @@ async def test_three_stores_make_one_bundle_for_the_prompt_and_its_decision_is_k
     prompt = Environment(autoescape=False).from_string(PROMPT).render(context)
     assert prompt == bundle["rendered"]
     assert "Fjord Labs" in prompt
-    assert all(line.startswith("- [") for line in prompt.split("\n"))
+    assert all(line.startswith("- ") for line in prompt.split("\n"))
     assert await decided(database) == [
         ("reflect", "s-7", "athena", "deep.graph.v1", [item["id"] for item in bundle["items"]])
     ]

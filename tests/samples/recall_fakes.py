@@ -10,10 +10,12 @@ from typing import Any
 from orion_recall.contracts import RecallQueryV1, read_message
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
-from orion_recall.recall.types import Sources
+from orion_recall.recall.search.requests import TimeLimits
+from orion_recall.recall.types import Pool, Sources, StageTimes
+from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate, ScoredCandidate
 from orion_recall.text.normal import memory_key, text_hash
-from orion_recall.values import Hit, MemoryView, Scope, SearchRequest, SourceName, SourceReport
+from orion_recall.values import Hit, MemoryView, Question, Scope, SearchRequest, SourceName, SourceReport
 
 NOW = 1_772_400_000.0
 TENANT = "default"
@@ -122,3 +124,20 @@ def sources(tokens: TokenCounter, arms: Iterable[FakeSource], *memories: MemoryV
     """Arms over one shelf of memories."""
     made = Sources(by_name={arm.name: arm for arm in arms}, tokens=tokens, readers=(Shelf(*memories),))
     return replace(made, **changes)
+
+
+def search_pass(tokens: TokenCounter, made: Profile | None = None, *, seconds: float = 5.0, **changes: Any) -> Pool:
+    """A pass for the question "what?" that has so many seconds and may see all of the tenant `default`;
+    `changes` are those of its sources."""
+    asked = Question(text="what?", dense_text="what?", keyword_text="", terms=frozenset(), now=NOW, text_hash="")
+    return Pool(
+        query=query("what?"),
+        understood=Understanding(question=asked, named_speaker=None),
+        profile=made or profile(),
+        scope=Scope(tenant="default"),
+        sources=sources(tokens, (), **changes),
+        applied_position=0,
+        limits=TimeLimits(pass_s=seconds, full_s=seconds, own_s=seconds),
+        times=StageTimes(),
+        requests={},
+    )

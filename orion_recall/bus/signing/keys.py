@@ -168,7 +168,7 @@ def state_of(path: Path) -> tuple[int, ...] | None:
     """What changes when the file does; None when it cannot be looked at."""
     with contextlib.suppress(OSError):
         found = path.stat()
-        return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+        return (found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_mode, found.st_size)
     return None
 
 

@@ -67,7 +67,7 @@ class OwnCopies:
                 copy = await self._name(kind)
                 found[copy, kind] = KnownCopy(copy=copy, kind=kind, ask=partial(self.ask, kind))
         for one in await self.record.copies():
-            ask = None if one.is_gone else partial(self._answered, one.copy, one.kind)
+            ask = None if one.is_gone else partial(answered, self._pool, one.copy, one.kind)
             known = KnownCopy(copy=one.copy, kind=one.kind, ask=ask, silent_s=one.silent_s)
             found.setdefault((one.copy, one.kind), known)
         return list(found.values())
@@ -78,7 +78,7 @@ class OwnCopies:
         SourceError, EngineError, ModelError, RecordError when it cannot be done.
         """
         if not self.is_server(kind) and held_by(self.folder(kind)) is not None:
-            return await self._answered(await self._name(kind), kind, task, told)
+            return await answered(self._pool, await self._name(kind), kind, task, told)
         async with contextlib.AsyncExitStack() as stack:
             part = await self._part(kind, stack)
             copy = part.copy or own_copy(self._settings)
@@ -86,14 +86,11 @@ class OwnCopies:
             if lock is not None:
                 stack.push_async_callback(lock.release)
                 if not await lock.acquire():
-                    return await self._answered(copy, kind, task, told)
+                    return await answered(self._pool, copy, kind, task, told)
             projector = Projector(self.record, part, copy=copy, lock=lock)
             async with projector.writing:
                 await projector.ready()
             return await do(task, projector, told)
-
-    async def _answered(self, copy: str, kind: str, task: Task, told: Progress) -> Mapping[str, JsonValue]:
-        return await answered(self._pool, copy, kind, task, None, told)
 
     async def _name(self, kind: str) -> str:
         if not self.is_server(kind):

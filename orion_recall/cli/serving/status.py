@@ -13,6 +13,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from orion_recall.bus.connect import group_is_gone, without_secrets
+from orion_recall.bus.group_reader import decoded
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
 from orion_recall.cli.addresses import DataFolder, bus_of, dsn_without_secrets, find, open_bus, open_postgres
 from orion_recall.cli.output import Shown, document, duration, moment_of, note, show
@@ -121,14 +122,14 @@ async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
         if group_is_gone(error) or "no such key" in str(error).lower():
             return _NO_GROUP
         raise
-    told = next((one for one in groups if _text_of(one["name"]) == group), None)
+    told = next((one for one in groups if decoded(one["name"]) == group), None)
     if told is None:
         return _NO_GROUP
-    silent = [_text_of(one["name"]) for one in consumers if one["idle"] > _SILENT_MS]
+    silent = [decoded(one["name"]) for one in consumers if one["idle"] > _SILENT_MS]
     return {
         "waiting": told.get("lag"),
         "pending": told["pending"],
-        "consumers": [name for one in consumers if (name := _text_of(one["name"])) not in silent],
+        "consumers": [name for one in consumers if (name := decoded(one["name"])) not in silent],
         "silent_consumers": silent,
     }
 
@@ -206,13 +207,9 @@ async def running_extractors(redis: Redis, settings: Settings) -> frozenset[str]
         consumers = await redis.xinfo_consumers(settings.intake_streams["queries"], RECALL_GROUP)
     except ResponseError:
         return None
-    keys = [settings.worker_key(_text_of(one["name"])) for one in consumers]
+    keys = [settings.worker_key(decoded(one["name"])) for one in consumers]
     told = [one["extractors"] for one in await read_heartbeats(redis, keys) if one and "extractors" in one]
     return frozenset(name for one in told for name in one.split(",")) if told else None
-
-
-def _text_of(value: bytes | str) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _found(name: str, heartbeat: Mapping[str, str]) -> Found:

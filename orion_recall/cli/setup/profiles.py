@@ -11,8 +11,8 @@ from orion_recall.cli.output import counted, group, listed, print_json, show, wa
 from orion_recall.errors import ProfileError, ProfileProblem, SettingsError
 from orion_recall.profile import Profile
 from orion_recall.profile.reading import dump_profile, load_profile, load_profiles
+from orion_recall.profile.watch import profiles_folder
 from orion_recall.settings import Settings
-from orion_recall.shipped import shipped_folder
 
 app = group("""Look at profiles and check them.
 
@@ -30,7 +30,7 @@ def list_profiles() -> None:
     Example: `orion-recall profiles list`
     """
     settings = Settings.read()
-    profiles = load_profiles(_folder(settings))
+    profiles = load_profiles(profiles_folder(settings))
     further = {"max_total_items", "render_budget_tokens", "description"}
     told = [
         {"profile": name, "default": name == settings.default_profile, "sources": one.sources_on,
@@ -43,7 +43,7 @@ def list_profiles() -> None:
          one.render_budget_tokens, one.description)
         for name, one in profiles.items()
     ]  # fmt: skip
-    listed({"folder": str(_folder(settings)), "profiles": told}, columns, rows)
+    listed({"folder": str(profiles_folder(settings)), "profiles": told}, columns, rows)
 
 
 @app.command("show")
@@ -75,7 +75,7 @@ def check_profiles(
     problems: list[ProfileProblem] = []
     for file in files or [None]:
         try:
-            good += [load_profile(file)] if file else load_profiles(_folder(Settings.read())).values()
+            good += [load_profile(file)] if file else load_profiles(profiles_folder(Settings.read())).values()
         except ProfileError as error:
             problems += error.problems
     names = ("file", "line", "column", "key", "message", "hint")
@@ -94,15 +94,11 @@ def _checked(profile: Profile) -> str:
     return f"{profile.profile} ({'; '.join(told)})" if told else profile.profile
 
 
-def _folder(settings: Settings) -> Path:
-    return settings.profiles_dir or shipped_folder("profiles")
-
-
 def named_profile(name: str) -> Profile:
     """The profile of that name, or in that file."""
     if name.endswith((".yaml", ".yml")):
         return load_profile(Path(name))
-    profiles = load_profiles(_folder(Settings.read()))
+    profiles = load_profiles(profiles_folder(Settings.read()))
     if name not in profiles:
         raise SettingsError(f"{name!r} is no profile; there are {', '.join(sorted(profiles))}")
     return profiles[name]

@@ -397,13 +397,7 @@ def as_of_decision(cache: VectorCache | None, progress: Progress) -> Asker:
         with replay_folder(settings.data_dir) as folder:
             async with past_stores(settings, settings.dsn, folder / "data", [tenant], cache) as stores:
                 await stores.move(await stores.past.moment(began_at(decision), read_at), read_at, progress)
-                return await asked_again(
-                    decision.id,
-                    memory_id,
-                    pool=pool,
-                    settings=settings,
-                    sources=stores.sources,
-                    profiles=profiles_with_default(settings),
-                )
+                profiles = profiles_with_default(settings)
+                return await asked_again(pool, settings, stores.sources, profiles, decision.id, memory_id)
 
     return Asker(ask=ask, data="the data as the decision found them")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -38,21 +38,26 @@ class Extraction:
     lacks_context: bool = False
 
 
-def extract(
-    text: str,
-    speaker: str | None = None,
-    given_entities: Sequence[str] = (),
-    *,
-    at: float | None = None,
-    previous: Neighbour | None = None,
-) -> Extraction:
-    """The names in a text, and what it plainly says about them; `at`, in epoch seconds, is the text's own time.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """A text; `at`, in epoch seconds, is its own time, `known` names that are given, `previous` the turn before."""
+
+    text: str
+    speaker: str | None = None
+    known: tuple[str, ...] = ()
+    at: float | None = None
+    previous: Neighbour | None = None
+
+
+def light(passage: Passage, note: str | None = None) -> Extraction:
+    """The names in a text, and what it plainly says about them; with a note why no other extractor read it.
 
     "I" and "we" are the speaker; "she" and "he" are the one person named before, in the text itself, else in the
     turn before it (`previous`), else its speaker. Names that are given (and the speaker) are recognised in lower
     case as well.
     """
-    given, voice = usable_names(given_entities)[:_MAX_KNOWN], usable_name(speaker)
+    text, previous = passage.text, passage.previous
+    given, voice = usable_names(passage.known)[:_MAX_KNOWN], usable_name(passage.speaker)
     antecedent = _antecedent(previous, voice)
     meant_before = antecedent.name
     quoted, capitalised, stated = dict[str, str](), dict[str, str](), dict[Statement, None]()
@@ -71,8 +76,13 @@ def extract(
     others = [end for end in ends if end.casefold() not in named and end not in (meant_before, voice, *given)]
     meant = [end for end in ends if end == meant_before]
     entities = choose_entities([*quoted.values(), *capitalised.values(), *others, *meant, *given], voice)
-    statements, times = spelt(stated, entities), find_times(text, at)
-    return Extraction(entities=entities, statements=statements, times=times, lacks_context=lacks_context)
+    return Extraction(
+        entities=entities,
+        statements=spelt(stated, entities),
+        times=find_times(text, passage.at),
+        note=None if note is None else note[:300],
+        lacks_context=lacks_context,
+    )
 
 
 def find_times(text: str, at: float | None) -> tuple[TimeMention, ...]:
@@ -131,15 +141,6 @@ def _antecedent(previous: Neighbour | None, voice: str | None) -> Antecedent:
     return antecedent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
-    text: str
-    speaker: str | None = None
-    known: tuple[str, ...] = ()
-    at: float | None = None
-    previous: Neighbour | None = None
-
-
 class Extractor(Protocol):
     """Finds what memories say. Every passage is answered in its place, if need be by light extraction.
 
@@ -165,9 +166,3 @@ class LightExtractor:
 
     async def extract(self, passages: Sequence[Passage]) -> list[Extraction]:
         return await asyncio.to_thread(lambda: [light(one) for one in FOREGROUND.throttled(passages, 4)])
-
-
-def light(passage: Passage, note: str | None = None) -> Extraction:
-    """What light extraction finds; with a note why it was not another one."""
-    found = extract(passage.text, passage.speaker, passage.known, at=passage.at, previous=passage.previous)
-    return found if note is None else replace(found, note=note[:300])

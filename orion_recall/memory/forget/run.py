@@ -374,8 +374,8 @@ class Forgetting:
         await self.record.clear_around()
         forgotten_at = time.monotonic()
         await self._blank()
-        for name, compact in await self._copies():
-            await _compact(name, compact, report)
+        for copy in await self._copies():
+            await _compact(copy, report)
         in_flight_s = min(_IN_FLIGHT_S, self._settings.deadline_ms / 1000)
         await asyncio.sleep(max(0.0, forgotten_at + in_flight_s - time.monotonic()))
         await self._blank()
@@ -431,10 +431,9 @@ class Forgetting:
             report.add("bus", remains="not looked at: no bus is configured", until="a run with ORION_REDIS_URL")
 
 
-async def _compact(
-    name: str, compact: Callable[[], Awaitable[Mapping[str, JsonValue]]] | None, report: Report
-) -> None:
+async def _compact(copy: CopyToCompact, report: Report) -> None:
     """Has the files of one copy written anew, and adds to the report what was done, or why it was not."""
+    name, compact = copy
     try:
         if compact is None:
             raise SourceError(

@@ -21,7 +21,6 @@ from redis.exceptions import RedisError
 from orion_recall.bus.bounded import read_apart
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.bus.envelope import Received
-from orion_recall.bus.group_reader import Entry
 from orion_recall.bus.signing.callers import tenant_of
 from orion_recall.bus.signing.keys import Caller
 from orion_recall.contracts import (
@@ -226,7 +225,7 @@ class MessageHandlers:
             return _receipt_of(results, position=position, matched=count)
 
         kind = UPDATE_KIND if isinstance(message, MemoryUpdateV1) else DELETE_KIND
-        key = _entry_key(self._settings.prefix + kind, received.entry)
+        key = f"entry:{self._settings.prefix}{kind}:{received.entry.id}"
         if message.idempotency_key is not None:
             key = f"key:{message.idempotency_key}"
         request_hash = await asyncio.to_thread(_request_hash, kind, message)
@@ -262,7 +261,7 @@ class MessageHandlers:
         tenant, pool = self._tenant(said.tenant, received.caller), self._pool
         about = tenant, said.decision_id, said.correlation_id
         given = list(said.used), list(said.wrong), said.note, said.actor
-        entry = _entry_key(self._settings.prefix + FEEDBACK_KIND, received.entry)
+        entry = f"entry:{self._settings.prefix}{FEEDBACK_KIND}:{received.entry.id}"
         for _ in range(_TRIES):
             try:
                 all_there = await self._are_persisted(int(received.entry.added_at * 1000))
@@ -407,10 +406,6 @@ def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
     else:
         return None
     return _receipt_of((), error=ErrorInfo(type="refused", message=why), matched=count)
-
-
-def _entry_key(stream: str, entry: Entry) -> str:
-    return f"entry:{stream}:{entry.id}"
 
 
 def _request_hash(kind: str, message: BaseModel) -> str:

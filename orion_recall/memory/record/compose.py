@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from orion_recall.contracts import MemoryV1, MemoryVerdictV1, describe
 from orion_recall.errors import InvalidMessage
-from orion_recall.memory.extraction.light import extract
+from orion_recall.memory.extraction.light import Passage, light
 from orion_recall.text.normal import is_question, one_line, storable, storable_json, text_hash
 from orion_recall.values import LAST_S, JsonValue, Memory
 
@@ -44,7 +44,7 @@ def compose(message: MemoryV1, default_tenant: str) -> Memory:
     given = unique_names(map(storable, message.entities))
     occurred_at, mentioned_at = _seconds(message.occurred_at), _seconds(message.mentioned_at)
     at = mentioned_at if occurred_at is None else occurred_at
-    found = extract(text, speaker, known_names(given, title), at=at)
+    found = light(Passage(text=text, speaker=speaker, known=tuple(known_names(given, title)), at=at))
     guess = None
     if message.kind is None:
         guess = infer_kind(text, title=title, is_talk=speaker is not None and message.session_id is not None)

@@ -197,7 +197,7 @@ async def serve(pool: Pool, copy: str, kind: str, work: Work) -> bool:
 
 
 async def answered(
-    pool: Pool, copy: str, kind: str, task: Task, given: Mapping[str, JsonValue] | None, progress: Progress
+    pool: Pool, copy: str, kind: str, task: Task, progress: Progress, given: Mapping[str, JsonValue] | None = None
 ) -> Mapping[str, JsonValue]:
     """Asks a copy's worker by the table of requests, and waits for the answer."""
     async with borrow(pool, "asking a worker") as connection:

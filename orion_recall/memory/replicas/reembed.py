@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +31,7 @@ from orion_recall.index.metadata import IndexMetadata, refuse_another
 from orion_recall.index.qdrant.index import QdrantIndex
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.maintenance import Progress
 from orion_recall.memory.replicas.projector import WriterLock
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -44,7 +44,6 @@ _ADVICE = (
 
 Built = tuple[Literal["swapped", "waiting"], int]
 """What became of a rebuild (`waiting`: for a worker to swap it in), and its position."""
-Progress = Callable[[int, int], None]
 
 
 async def reembed(

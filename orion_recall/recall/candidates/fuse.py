@@ -137,10 +137,7 @@ async def fuse_hits(pool: Pool) -> None:
         within=pool.found.within,
     )
     if favours_newest:
-        decay, readers, left_s = decay_of(pool.profile, pool.question.now), pool.sources.readers, pool.left_s
-        pool.candidates = await newest_favoured(
-            pool.candidates, decay, pool.most, readers, left_s, is_away=pool.is_away
-        )
+        pool.candidates = await newest_favoured(pool)
     if pool.is_recap:
         known = {candidate.key for candidate in pool.candidates}
         listed = (Candidate(key=key, led_by="period") for key in pool.listed if key not in known)
@@ -295,9 +292,9 @@ _UNREADABLE = (SourceError, ValueError, TypeError, LookupError, ArithmeticError,
 _FETCH_S = 0.1
 
 
-def keys_to_fetch(pool: Sequence[Candidate], *, is_away: bool) -> list[int]:
+def keys_to_fetch(pool: Pool) -> list[int]:
     """The keys of all candidates; while the index (the first reader) is away, of those that no source has read."""
-    return [candidate.key for candidate in pool if not is_away or candidate.read is None]
+    return [candidate.key for candidate in pool.candidates if not pool.is_away or candidate.read is None]
 
 
 async def fetch(
@@ -335,12 +332,6 @@ def _warn_once(source: str, error: str) -> None:
     log.warning(told, source, error)
 
 
-def with_passages(memories: Mapping[int, MemoryView], numbers: Mapping[int, int]) -> Mapping[int, MemoryView]:
-    """The memories, each with the number of its best passage."""
-    found = {key: memory._replace(passage=numbers[key]) for key, memory in memories.items() if key in numbers}
-    return {**memories, **found} if found else memories
-
-
 Decay = Callable[[MemoryView], float]
 """The factor of a memory, as of the query's clock: as recency, 0.5 for a memory without a time."""
 
@@ -351,25 +342,19 @@ def decay_of(profile: Profile, now: float) -> Decay:
     return lambda memory: recency(memory.ts, now, half_life_hours=half_life, minimum=least)
 
 
-async def newest_favoured(
-    pool: Sequence[Candidate],
-    decay: Decay,
-    most: int,
-    readers: Sequence[MemoryReader],
-    timeout_s: float,
-    *,
-    is_away: bool = False,
-) -> Sequence[Candidate]:
-    """The candidates in the order of their decayed scores, `most` at most. Their memories are read for that; scores
-    stay as they are. Candidates that cannot be read come last."""
-    memories = await fetch(keys_to_fetch(pool, is_away=is_away), readers, timeout_s=timeout_s)
-    known = [(one, memories.get(one.key) or read_of(one)) for one in pool]
+async def newest_favoured(pool: Pool) -> Sequence[Candidate]:
+    """The candidates in the order of their decayed scores, as many as are ranked. Their memories are read for that;
+    scores stay as they are. Candidates that cannot be read come last."""
+    decay, fused = decay_of(pool.profile, pool.question.now), pool.candidates
+    memories = await fetch(keys_to_fetch(pool), pool.sources.readers, timeout_s=pool.left_s)
+    known = [(one, memories.get(one.key) or read_of(one)) for one in fused]
     scores = {one.key: 0.0 if memory is None else one.fused * decay(memory) for one, memory in known}
-    ordered = sorted(pool, key=lambda one: (-round(scores[one.key], 9), one.key))
-    if is_away:
-        return ordered[:most]
+    ordered = sorted(fused, key=lambda one: (-round(scores[one.key], 9), one.key))
+    if pool.is_away:
+        return ordered[: pool.most]
     # Beyond the limit only those that bring their text, as fusion itself keeps them.
-    return [*ordered[:most], *(one for one in ordered[most:] if one.key not in memories and one.read is not None)]
+    beyond = (one for one in ordered[pool.most :] if one.key not in memories and one.read is not None)
+    return [*ordered[: pool.most], *beyond]
 
 
 def by_fused(kept: Iterable[tuple[Candidate, MemoryView]]) -> list[tuple[Candidate, MemoryView]]:

@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from orion_recall.errors import ModelError, SourceError
-from orion_recall.models.embedder import Reranker
 from orion_recall.profile import Profile
 from orion_recall.profile.sections import section_values
 from orion_recall.recall.bundle.select import body
-from orion_recall.recall.types import Dropped, ModelReport, PassResult
+from orion_recall.recall.types import Dropped, ModelReport, PassResult, Pool
 from orion_recall.scoring.candidates import (
     READ_CHARS,
     Candidate,
@@ -34,7 +33,6 @@ from orion_recall.scoring.candidates import (
 )
 from orion_recall.scoring.parts import part_columns
 from orion_recall.sources.several_stores import Breaker
-from orion_recall.sources.vector_lexical import Closeness
 from orion_recall.text.inert import instructs_reader
 from orion_recall.text.normal import is_question
 from orion_recall.text.passages import FIRST_PASSAGES
@@ -244,29 +242,28 @@ async def _asked(
 
 
 async def late_interaction(
-    text: str,
-    keys: Sequence[int],
-    compared_by: Closeness | None,
-    breaker: Breaker,
-    *,
-    timeout_s: float,
-    is_short: bool = False,
-    is_away: bool = False,
-    passages: Mapping[int, int] = FIRST_PASSAGES,
-) -> tuple[Mapping[int, float], ModelReport]:
-    """The closeness of each compared candidate, by key, and the report. Raises nothing.
+    pool: Pool, keys: Sequence[int], passages: Mapping[int, int] = FIRST_PASSAGES
+) -> tuple[Mapping[int, float], ModelReport | None]:
+    """The closeness of each compared candidate, by key, and the report; None where the profile has it off. Raises
+    nothing.
 
     Of a candidate in `passages` the passage of that number is compared. `scaled` makes the score part of it.
-    `is_short`: the caller leaves less than the index's own time, so that being late is not its fault.
     """
-    if compared_by is None:
+    sources, timeout_s = pool.sources, pool.source_left_s
+    if not pool.profile.ranking.late:
+        return {}, None
+    if (compared_by := sources.late_interaction) is None:
         return {}, ModelReport(status="off", error=_NO_INDEX)
-    if is_away:
+    if pool.is_away:
         return {}, ModelReport(status="failed", error=_AWAY)
     if not keys:
         return {}, ModelReport(status="empty")
     found, report = await _asked(
-        lambda: compared_by(text, keys, passages), breaker, timeout_s=timeout_s, is_short=is_short
+        lambda: compared_by(pool.question.dense_text, keys, passages),
+        sources.late_breaker,
+        timeout_s=timeout_s,
+        # The caller leaves less than the index's own time, so that being late is not its fault.
+        is_short=pool.limits.leaves_less(timeout_s, pool.limits.own_s, after_s=pool.times.seconds),
     )
     if found is None or isinstance(found, str):  # why it is off
         return {}, report if found is None else replace(report, status="off", error=found)
@@ -282,30 +279,25 @@ def scaled(found: Mapping[int, float]) -> Mapping[int, float]:
     return {key: (value - low) / span if span > 0 else 1.0 for key, value in found.items()}
 
 
-async def rerank(
-    scored: Sequence[ScoredCandidate],
-    question: str,
-    profile: Profile,
-    reranker: Reranker | None,
-    breaker: Breaker,
-    *,
-    timeout_s: float,
-    is_short: bool = False,
-) -> tuple[list[ScoredCandidate], ModelReport]:
-    """The candidates with their part `rerank`, best first again; unchanged when the reranker did not answer.
+async def rerank(pool: Pool) -> tuple[list[ScoredCandidate], ModelReport]:
+    """The scored candidates with their part `rerank`, best first again; unchanged when the reranker did not answer.
 
-    The profile's `top_n` are judged, within its time and `timeout_s`. A candidate that was not judged gets the
+    The profile's `top_n` are judged, within its time and the pass's. A candidate that was not judged gets the
     lowest part of those that were: else it would gain by what the others lose.
     """
+    scored, profile, reranker = pool.found.scored, pool.profile, pool.sources.reranker
     judged = scored[: profile.rerank.top_n]
     if reranker is None:
         return [*scored], ModelReport(status="failed", error=_NO_RERANKER)
     if not judged:
         return [*scored], ModelReport(status="empty")
-    allowed_s = min(profile.rerank.timeout_ms / 1000, timeout_s)
+    left_s, own_s = pool.left_s, profile.rerank.timeout_ms / 1000
     texts = [body(item) for item in judged]
     found, report = await _asked(
-        lambda: reranker.scores(question, texts), breaker, timeout_s=allowed_s, is_short=is_short
+        lambda: reranker.scores(pool.question.text, texts),
+        pool.sources.rerank_breaker,
+        timeout_s=min(own_s, left_s),
+        is_short=pool.limits.leaves_less(left_s, own_s, after_s=pool.times.seconds),
     )
     if found is None:
         return [*scored], report

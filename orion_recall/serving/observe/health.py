@@ -16,7 +16,7 @@ from orion_recall.serving.observe.heartbeat_fields import CopyState, Health, Sto
 from orion_recall.serving.observe.metrics import ObservedService
 from orion_recall.settings import RECALL_GROUP
 from orion_recall.sources.several_stores import SeveralStores
-from orion_recall.tasks import cancel, outcomes, sleep
+from orion_recall.tasks import cancel, in_time, outcomes, sleep
 from orion_recall.text.normal import text_hash
 from orion_recall.values import Question, Scope, SearchRequest, SourceName
 
@@ -199,8 +199,7 @@ def _model(running: ObservedService) -> str | None:
 async def _bus(running: ObservedService, redis: Redis) -> str | None:
     stream = running.settings.query_stream
     try:
-        async with asyncio.timeout(_CHECK_S):
-            groups = await redis.xinfo_groups(stream)
+        groups = await in_time(redis.xinfo_groups(stream), _CHECK_S)
     except TimeoutError:
         return f"the bus did not answer within {_CHECK_S:g} s"
     except BUS_AWAY as error:

@@ -137,7 +137,7 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
         if (sink := background.sink) is None:
             return ()
         names = ("persisted", "repeated", "set_aside", "held")
-        return _by("result", {name: getattr(sink.counts, name) for name in names})
+        return _by("result", {name: sink.counts[name] for name in names})
 
     def extracted() -> Readings:
         for part in tuple(background.extractions):

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop, Turned
-from orion_recall.bus.group_reader import Entry, GroupReader
+from orion_recall.bus.group_reader import Entry, GroupReader, decoded
 from orion_recall.errors import Overloaded
 
 
@@ -32,6 +32,10 @@ async def test_after_large_entries_fewer_are_read_at_once() -> None:
     for redis.size in (100, 2 << 20, 20 << 20, 100, 100):
         await reader.read(10)
     assert redis.asked == [10, 10, 4, 1, 10]
+
+
+def test_a_name_that_is_no_utf8_is_read_all_the_same() -> None:
+    assert [decoded(name) for name in (b"w-1", "w-1", b"w\xff")] == ["w-1", "w-1", "w\N{REPLACEMENT CHARACTER}"]
 
 
 QUICK = ConsumerLimits(concurrency=2, refresh_ms=1, claim_idle_ms=5)

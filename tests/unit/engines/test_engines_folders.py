@@ -19,6 +19,7 @@ from orion_recall.engines.engine import make_socket_folder, socket_folder
 from orion_recall.engines.lock import LOCK_NAME, FolderLock, held_by, holder
 from orion_recall.engines.postgres_folder import PostgresBinaries, database_folder, runnable_by
 from orion_recall.engines.replay_folders import delete_left, replay_folder
+from orion_recall.engines.valkey import ValkeyServer
 from orion_recall.errors import EngineError
 
 _HOLD = """
@@ -212,3 +213,16 @@ def test_a_folder_that_another_user_made_first_is_refused(tmp_path: Path) -> Non
     for uid in (0, 65534):
         with pytest.raises(EngineError, match="belongs to uid 12345"):
             make_socket_folder(folder, uid)
+
+
+async def test_an_engine_whose_socket_folder_is_refused_says_so_and_lets_its_folder_go(tmp_path: Path) -> None:
+    engine = ValkeyServer(tmp_path)
+    engine.sockets.write_text("somebody's")
+    try:
+        with pytest.raises(EngineError, match="is not a private folder of uid"):
+            await engine.start()
+        assert engine.sockets.read_text() == "somebody's"
+        with FolderLock.acquire(engine.folder, "the folder", ""):
+            pass
+    finally:
+        engine.sockets.unlink()

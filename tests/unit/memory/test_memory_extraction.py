@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from orion_recall.memory.extraction.extractors import (
 from orion_recall.memory.extraction.extractors import (
     MAX_STATEMENTS as MOST_OF_A_MODEL,
 )
-from orion_recall.memory.extraction.light import MAX_ENTITIES, MAX_STATEMENTS, Extraction, Passage, extract
+from orion_recall.memory.extraction.light import MAX_ENTITIES, MAX_STATEMENTS, Extraction, Passage, light
 from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, read_sentences
 from orion_recall.memory.record.compose import UNSURE, infer_kind
 from orion_recall.settings import Settings
@@ -35,6 +36,12 @@ PIECES = st.sampled_from(
     her he known as head are cousins mine called""".split(" ")
 )
 TEXTS = st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=60).map(" ".join))
+
+
+def extract(
+    text: str, speaker: str | None = None, known: Sequence[str] = (), previous: Neighbour | None = None
+) -> Extraction:
+    return light(Passage(text=text, speaker=speaker, known=tuple(known), previous=previous))
 
 
 def stated(found: Extraction) -> list[Edge]:

@@ -6,30 +6,10 @@ import pytest
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.candidates.filters import visible
-from orion_recall.recall.search.requests import TimeLimits
-from orion_recall.recall.types import Pool, Sources, StageTimes
-from orion_recall.recall.understand.question import Understanding
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.text.normal import memory_key
-from orion_recall.values import Question, Scope, SourceName
-from tests.samples.recall_fakes import profile, query, view
-
-QUESTION = Question(text="crane", dense_text="", keyword_text="", terms=frozenset(), now=0.0, text_hash="")
-
-
-def searching(tokens: TokenCounter) -> Pool:
-    """A pass that may see all of the tenant `default`."""
-    return Pool(
-        query=query("crane"),
-        understood=Understanding(question=QUESTION, named_speaker=None),
-        profile=profile(),
-        scope=Scope(tenant="default"),
-        sources=Sources(by_name={}, tokens=tokens),
-        applied_position=0,
-        limits=TimeLimits(pass_s=1.0, full_s=1.0, own_s=1.0),
-        times=StageTimes(),
-        requests={},
-    )
+from orion_recall.values import SourceName
+from tests.samples.recall_fakes import search_pass, view
 
 
 @pytest.mark.parametrize("tenant", ["default", "another"])
@@ -37,7 +17,7 @@ def searching(tokens: TokenCounter) -> Pool:
 def test_a_memory_under_the_key_of_another_package_is_the_tenants_or_is_not_shown(
     tokens: TokenCounter, tenant: str, found_by: tuple[SourceName, ...]
 ):
-    key, pool = memory_key(tenant, "m1"), searching(tokens)
+    key, pool = memory_key(tenant, "m1"), search_pass(tokens)
     candidate = Candidate(key=key, ranks=dict.fromkeys(found_by, 1))
     pool.found.memories = {key: view("m1")}
     kept = visible(pool, [candidate])
@@ -47,5 +27,5 @@ def test_a_memory_under_the_key_of_another_package_is_the_tenants_or_is_not_show
 def test_a_memory_that_a_source_reads_itself_has_a_key_of_its_own(tokens: TokenCounter):
     memory = view("notes:1")
     candidate = Candidate(key=7, ranks={"notes": 1}, read=lambda: memory)
-    kept = visible(searching(tokens), [candidate])
+    kept = visible(search_pass(tokens), [candidate])
     assert kept == [(candidate, memory)]

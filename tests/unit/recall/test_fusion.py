@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orion_recall.models.tokenizer import TokenCounter
+from orion_recall.profile import Profile
 from orion_recall.recall.candidates.fuse import (
     WITH_TEXT,
     WITHIN,
@@ -22,24 +24,27 @@ from orion_recall.recall.candidates.fuse import (
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.source_specs import source_names
 from orion_recall.values import Hit, MemoryView, SourceName, SourceReport
-from tests.samples.recall_fakes import Shelf, hit, key, profile, report, view
+from tests.samples.recall_fakes import NOW, Shelf, hit, key, profile, report, search_pass, view
 
 HOUR = 3600.0
-NOW_OF_DECAY = 1_800_000_000.0
 
 
-def paper(floor: float) -> Decay:
-    by = profile(
+def with_decay(floor: float, **changes: int) -> Profile:
+    return profile(
         fusion={"method": "bm25_decay"},
         time_decay_lambda_per_hour=0.01,
         time_decay_half_life_hours=None,
         recency_floor=floor,
+        **changes,
     )
-    return decay_of(by, NOW_OF_DECAY)
+
+
+def paper(floor: float) -> Decay:
+    return decay_of(with_decay(floor), NOW)
 
 
 def aged(name: str, hours: float) -> MemoryView:
-    return view(name, ts=NOW_OF_DECAY - hours * HOUR)
+    return view(name, ts=NOW - hours * HOUR)
 
 
 def test_the_decay_has_a_floor_and_undated_memories_a_half() -> None:
@@ -50,11 +55,18 @@ def test_the_decay_has_a_floor_and_undated_memories_a_half() -> None:
     assert bounded(aged("c", -5)) == 1.0
 
 
-async def test_the_limit_keeps_what_is_best_after_the_decay() -> None:
-    held = Shelf(aged("old", 1000.0), aged("new", 1.0))
-    pool = [Candidate(key=key("old"), fused=1.0), Candidate(key=key("new"), fused=0.5), Candidate(key=3, fused=0.4)]
-    kept = await newest_favoured(pool, paper(0.0), 1, [held], 1.0)
-    assert [(one.key, one.fused) for one in kept] == [(key("new"), 0.5)]
+async def test_the_limit_keeps_what_is_best_after_the_decay(tokens: TokenCounter) -> None:
+    newer = [f"new {place}" for place in range(10)]
+    held = Shelf(aged("old", 1000.0), *[aged(name, 1.0) for name in newer])
+    pool = search_pass(tokens, with_decay(0.0, rank_pool=10, max_total_items=1), readers=(held,))
+    unread = Candidate(key=3, fused=0.9)
+    pool.candidates = [
+        Candidate(key=key("old"), fused=1.0),
+        unread,
+        *(Candidate(key=key(name), fused=0.5) for name in newer),
+    ]
+    kept = await newest_favoured(pool)
+    assert {(one.key, one.fused) for one in kept} == {(key(name), 0.5) for name in newer}
 
 
 def weighted(**changes: float) -> dict[SourceName, float]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from orion_recall.graph.vocabulary import entity_iri
-from orion_recall.graph.walks.path import PathBounds, Paths, find_path
+from orion_recall.graph.walks import PathBounds, Paths, find_path
 from tests.stand_ins.graph import DAY, NOW, PEOPLE, TENANT, Said, SampleGraph, sample_graph
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orion_recall.graph.walks.spreading import Link, activation, pagerank, push
+from orion_recall.graph.walks import Link, activation, pagerank, push
 
 Spread = Callable[[Sequence[Link], Mapping[str, float]], dict[str, float]]
 WAYS: tuple[Spread, ...] = (activation, push, pagerank)

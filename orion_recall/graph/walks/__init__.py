@@ -1,1 +1,0 @@
-"""Walks over the graph: neighbourhood, activation, paths, components."""
