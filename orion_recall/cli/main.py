@@ -132,7 +132,8 @@ def root(
 
 
 def run(arguments: Sequence[str]) -> int:
-    with printing(json="--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)):
+    before_text = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    with printing(json="--json" in before_text):
         try:
             result = built(app)(args=list(arguments) or ["--help"], prog_name="orion-recall", standalone_mode=False)
         except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):

@@ -80,8 +80,9 @@ async def answer_recall_requests(
     """Answers the requests to recall a logged query again until cancelled; waits while the record is away."""
 
     async def answer(task: Task, given: Mapping[str, JsonValue], _: Progress) -> Mapping[str, JsonValue]:
-        named = str(given.get("decision")), cast("str | None", given.get("memory"))
-        again = await asked_again(pool, settings, sources, profiles(), *named)
+        memory_id = cast("str | None", given.get("memory"))
+        decision_id = str(given.get("decision"))
+        again = await asked_again(pool, settings, sources, profiles(), decision_id=decision_id, memory_id=memory_id)
         return _AGAIN_JSON.dump_python(again, mode="json")
 
     while True:
@@ -91,9 +92,14 @@ async def answer_recall_requests(
 
 
 async def asked_again(
-    pool: Pool, settings: Settings, sources: Sources, profiles: Mapping[str, LoadedProfile],
-    decision_id: str, memory_id: str | None,
-) -> Again:  # fmt: skip
+    pool: Pool,
+    settings: Settings,
+    sources: Sources,
+    profiles: Mapping[str, LoadedProfile],
+    *,
+    decision_id: str,
+    memory_id: str | None,
+) -> Again:
     """The decision's query recalled again, with a memory's fate; SourceError where it cannot be asked again."""
     found = await DecisionLog(pool).get(decision_id)
     logged = next((one for one in found if one.id == decision_id), None)
@@ -301,7 +307,7 @@ async def ask_again(
         return _AGAIN_JSON.validate_python(told)
     own = profiles_with_default(settings)
     async with open_sources(settings) as opened:
-        return await asked_again(pool, settings, opened.sources, own, decision.id, memory_id)
+        return await asked_again(pool, settings, opened.sources, own, decision_id=decision.id, memory_id=memory_id)
 
 
 ON_DATA_NOW = Asker(ask=ask_again, data="the data as they are now")

@@ -20,7 +20,7 @@ _CHANNELS = ("recall.query.v1", "orion:exec:request:RecallService")
 def test_a_question_is_answered_for_people(up: Up) -> None:
     answer = up.program.run("ask", "What is wrong with the harbour crane?", "--k", "3")
     assert answer.code == 0, answer.err
-    bullets = [line for line in answer.out.splitlines() if line.startswith("- [")]
+    bullets = [line for line in answer.out.splitlines() if line.startswith("- ")]
     assert len(bullets) == 3
     assert "crane" in bullets[0]
     assert "sql_timeline" in answer.out

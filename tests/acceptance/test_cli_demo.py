@@ -29,7 +29,7 @@ def test_the_demo_finds_something_in_every_source_and_reads_its_decisions_back_t
         sources = recall["bundle"]["stats"]["sources"]
         asked = {"vector", "lexical"} if recall["profile"] == "assist.light.v1" else SOURCES | {"late"}
         assert {name for name, source in sources.items() if source["status"] == "ok"} == asked, recall["question"]
-        assert recall["bundle"]["rendered"].startswith("- [")
+        assert recall["bundle"]["rendered"].startswith("- ")
     assert "FROM recall_decisions" in shown["sql"]
     assert len(shown["decisions"]) == len(shown["recalls"]) == 12
     assert {row["outcome"] for row in shown["decisions"]} == {"ok"}
@@ -38,11 +38,11 @@ def test_the_demo_finds_something_in_every_source_and_reads_its_decisions_back_t
     warm = program.run("demo", "--data", str(program.data))
     assert warm.code == 0, warm.err
     assert "unchanged, 0 in conflict, 0 rejected" in warm.err
-    assert "- [" in warm.out
+    assert "\n- " in warm.out
     assert "SELECT" in warm.out
     assert warm.out.count("deep.graph.v1") > 4
     assert len(warm.out.splitlines()) < 60, "it fits a screen or two"
-    told = [line for line in warm.out.splitlines() if not line.startswith("- [") and "--data" not in line]
+    told = [line for line in warm.out.splitlines() if not line.startswith("- ") and "--data" not in line]
     assert max(map(len, told)) <= 100
     assert processes_on(program.folder) == []
 

@@ -97,7 +97,7 @@ async def test_they_are_checked_searched_cited_and_one_that_dies_costs_its_own_h
                 assert cited["notes"]["id"] == "notes:0"
                 assert cited["tickets"]["id"] in ("tickets:T-41", "tickets:T-42")
                 for item in bundle["items"]:
-                    assert f"{item['source']} {item['id']}]" in bundle["rendered"]
+                    assert item["snippet"] in bundle["rendered"]
                 assert all(item["score_parts"] and item["ranks"] for item in bundle["items"])
                 assert bundle["stats"]["outcome"] == "ok", bundle["stats"]["sources"]
                 qdrant.kill()

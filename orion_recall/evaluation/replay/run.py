@@ -398,6 +398,8 @@ def as_of_decision(cache: VectorCache | None, progress: Progress) -> Asker:
             async with past_stores(settings, settings.dsn, folder / "data", [tenant], cache) as stores:
                 await stores.move(await stores.past.moment(began_at(decision), read_at), read_at, progress)
                 profiles = profiles_with_default(settings)
-                return await asked_again(pool, settings, stores.sources, profiles, decision.id, memory_id)
+                return await asked_again(
+                    pool, settings, stores.sources, profiles, decision_id=decision.id, memory_id=memory_id
+                )
 
     return Asker(ask=ask, data="the data as the decision found them")
