@@ -53,8 +53,8 @@ class Interval(NamedTuple):
     """A time interval in a question: from `start` up to, and without, `end`, and the words that name it.
 
     Epoch seconds; None is without end on that side. `kind` is date (days by name), period (months, years, seasons,
-    from and to), relative (to now) or open (since, before, after, until). `exact`: it is one day, or a part of one,
-    that is named and not counted from now.
+    from and to), relative (to now) or open (since, before, after, until). `exact`: it is open, or one day, or a
+    part of one, that is named and not counted from now.
     """
 
     start: float | None

@@ -12,7 +12,7 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
-from orion_recall.text.normal import one_line
+from orion_recall.text.normal import one_line, visible, without_markup
 
 COLON: Final = "\N{RATIO}"
 HASH: Final = "\N{MUSIC SHARP SIGN}"
@@ -74,7 +74,7 @@ def inert(text: str) -> str:
 
 def _made_inert(text: str) -> str:
     # Without what a reader does not see, which could part a role word from its colon.
-    shown = "\n".join(filter(None, map(one_line, text.splitlines())))
+    shown = without_markup("\n".join(filter(None, map(visible, text.splitlines()))))
     # To look for the fences costs a tenth of the expression, and hardly any text has one.
     if any(map(shown.__contains__, _FENCES)):
         shown = _FENCE.sub(r"\g<sign>\g<sign>", shown)

@@ -31,11 +31,19 @@ _PRIVATE = re.compile(
     + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0xF0000, 0x10000))
     + "]"
 )
-_MARKS = {"<": "‹", ">": "›", "`": "'", "{": "(", "}": ")", "|": "¦", "[": "(", "]": ")"}
+# Where a mark begins what a reader or a program takes for markup: a tag or a special token, a head or a date
+# in brackets, a role in brackets, the field of a template, a fence. Elsewhere marks are code and data, and stay.
+_MARKUP = re.compile(
+    r"""<(?=\s*[^\W\d]|[/|!?]) | (?<![\w\[])\[(?=\s*(?:\d{4}-|undated\b|[\w-]+:|/?\s*[^\W\d][\w\s]{2,30}\](?!\()))
+      | \[(?=\s*/?[A-Z_\s]{3,30}\]) | \{(?=\s*[{%#]) | (?<=\$)\{ | (?<=`)`|`(?=`)""",
+    re.VERBOSE,
+)
+_INSTEAD = {"<": "‹", "`": "'", "{": "(", "[": "("}
+_MAY_BE_MARKUP = re.compile(r"[<`{[]")
 # The wide and the small forms of the marks are read as these.
 _WIDE = {"＜": "<", "＞": ">", "｀": "`", "｛": "{", "｝": "}", "｜": "|", "［": "[", "］": "]"}
 _SMALL = {"﹤": "<", "﹥": ">", "﹛": "{", "﹜": "}", "︱": "|", "︷": "{", "︸": "}", "﹇": "[", "﹈": "]"}
-_MARKUP = str.maketrans(_MARKS | {wide: _MARKS[mark] for wide, mark in (_WIDE | _SMALL).items()})
+_NARROW = str.maketrans(_WIDE | _SMALL)
 
 _MOST_MARKS = 30
 # No combining mark is a letter, a digit, a space or ASCII.
@@ -167,12 +175,21 @@ def text_hash(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Memory text as data on one line: no control or invisible characters, no line of its own.
+    """Memory text as data on one line: no control or invisible characters, no line of its own, no markup."""
+    return without_markup(visible(text))
 
-    Markup that could pose as instructions, as a template or as another bullet is shown with look-alikes, in its
-    wide forms too; characters that look blank are spaces, and private ones U+FFFD.
-    """
+
+def visible(text: str) -> str:
+    """The text on one line, without control and invisible characters. Wide forms of marks are the plain ones,
+    characters that look blank are spaces, and private ones U+FFFD."""
     if text.isascii() and text.isprintable() and "  " not in text:  # as most text is, and far cheaper
-        return text.translate(_MARKUP).strip()
-    visible = _SPACES.sub(" ", _BLANK.sub(" ", _PRIVATE.sub("\ufffd", _INVISIBLE.sub("", text))))
-    return visible.translate(_MARKUP).strip()
+        return text.strip()
+    shown = _SPACES.sub(" ", _BLANK.sub(" ", _PRIVATE.sub("\ufffd", _INVISIBLE.sub("", text))))
+    return shown.translate(_NARROW).strip()
+
+
+def without_markup(text: str) -> str:
+    """The text with look-alikes where a mark begins what could pose as instructions, a template or a bullet."""
+    if _MAY_BE_MARKUP.search(text) is None:
+        return text
+    return _MARKUP.sub(lambda mark: _INSTEAD[mark[0]], text)

@@ -222,6 +222,6 @@ def _interval(read: Reading, one: _Named) -> Interval | None:
         return None
     if start is not None and end is not None and end <= start:
         end = start + timedelta(days=1).total_seconds()  # a day that a zone's calendar left out
-    is_day = one.period is not None and one.period.grain in ("day", "part", "hour")
+    is_day = one.kind == "open" or (one.period is not None and one.period.grain in ("day", "part", "hour"))
     exact, words = is_day and read.word(one.after - 1) not in _COUNTED, read.said(one.first, one.after)
     return Interval(start=start, end=end, kind=one.kind, words=words, exact=exact)

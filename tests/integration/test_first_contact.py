@@ -55,6 +55,34 @@ NEVER_WITHHELD = (
     ("Lila's boss is Marta. Marta lives in Porto.", "What city does Lila's boss live in?"),
     ("The boiler was serviced by Hagen & Sons.", "Who looks after the heating?"),
 )
+SEATS = {"Nils": "I like the balcony best.", "Orla": "I like the front row best.", "Pau": "The back row, always."}
+SOUPS = {
+    "Nils": "Pea soup is my favourite.",
+    "Orla": "No soup for me, thank you.",
+    "Pau": "I would eat fish soup daily.",
+}
+NAMED = [
+    (told, name, question)
+    for told, questions in (
+        (
+            SEATS,
+            ("Where does {} like to sit?", "{}'s favourite seat in the theatre", "What did {} say about seats?"),
+        ),
+        (SOUPS, ("Which soup does {} like?", "What did {} say about soup?")),
+    )
+    for name in told
+    for question in questions
+]
+WALKS = ("We walked to the mill.", "We walked to the lighthouse.", "We walked to the old quarry.")
+# The days are 5, 15 and 25 January 2026; what is first, and what must not be.
+BOUNDS = (
+    ("Where did we walk before 15 January?", {"0"}),
+    ("Where did we walk after 15 January?", {"2"}),
+    ("where have we walked since 15 January", {"1", "2"}),
+    ("Where did we walk until 15 January 2026?", {"0", "1"}),
+    ("Where did we walk after the 5th of January?", {"1", "2"}),
+    ("where did we walk before January 25?", {"0", "1"}),
+)
 OTHERS = ("The bakery is closed on Mondays.", "Olaf plays chess with Runa.", "The hedge was cut in spring.")
 
 
@@ -128,6 +156,49 @@ async def test_the_last_of_equal_days_is_there_and_so_is_what_is_denied(store: S
     )
     found = await store.asked(days(*texts), "Which valve is closed before the pump starts?", profile)
     assert {item.scored.memory.id for item in found.selection.items} == {"0", "1", "2"}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("told", "name", "question"), NAMED)
+async def test_who_is_named_is_first(
+    store: Store, told: dict[str, str], name: str, question: str, profile: str
+) -> None:
+    said = [MemoryV1(id=speaker, speaker=speaker, text=text) for speaker, text in told.items()]
+    found = await store.asked(said, question.format(name), profile)
+    assert found.selection.items[0].scored.memory.id == name
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("question", "inside"), BOUNDS)
+async def test_a_bound_is_meant_as_it_is_said(store: Store, question: str, inside: set[str], profile: str) -> None:
+    found = await store.asked(days(*WALKS), question, profile)
+    assert {item.scored.memory.id for item in found.selection.items[: len(inside)]} == inside
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+async def test_what_is_left_of_the_budget_lengthens_what_was_cut(store: Store, profile: str) -> None:
+    steps = [f"{place}. Turn the wheel of pump {place} to the left until it clicks." for place in range(1, 7)]
+    found = await store.asked(days(f"How to drain the dock. {' '.join(steps)}", *OTHERS), "drain the dock", profile)
+    assert all(step in found.rendered for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ({"title": "OPS-12 Renew the lease", "text": "OPS-12: Renew the lease. The agent waits."}, 1),
+        ({"title": "OPS-12", "text": "OPS-12: renew the lease."}, 1),
+        ({"title": "OPS-12", "text": "The lease of OPS-12 ends."}, 2),
+        ({"speaker": "Ravi", "text": "Ravi: the lease ends."}, 1),
+        ({"speaker": "Ravi", "text": "Ravi signs the lease."}, 2),
+        ({"title": "Lease", "speaker": "Ravi", "text": "We sign it on Friday."}, 1),
+    ],
+)
+async def test_a_title_or_a_speaker_stands_once(store: Store, told: dict[str, str], shown: int) -> None:
+    name = (told.get("title") or told["speaker"]).split()[0]
+    found = await store.asked(
+        [MemoryV1.model_validate({"id": "0", **told})], "When does the lease end?", "reflect.v1"
+    )
+    assert found.rendered.count(name) == shown
 
 
 @pytest.mark.parametrize("profile", PROFILES)

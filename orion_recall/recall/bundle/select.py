@@ -5,6 +5,7 @@ A line is a bullet of a memory, cut to what is left of the budget.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -19,12 +20,14 @@ from orion_recall.renderers import LineFacts, RenderStyle, renderers
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import by_name, source_names
 from orion_recall.text.inert import inert, instructs_reader
-from orion_recall.text.normal import content_words, one_line, stems
+from orion_recall.text.normal import content_words, one_line, stems, words
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import MemoryView, SourceName, clock_in
 
 _LONGEST_REFERENCE = 80
 _MOST_LISTED = 8
+# A name in a head does not end it.
+_ROUND = str.maketrans("[]", "()")
 
 
 def source_ref(scored: ScoredCandidate) -> str:
@@ -66,7 +69,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _reference(name: str) -> str:
-    reference, half = one_line(name), _LONGEST_REFERENCE // 2
+    reference, half = one_line(name).translate(_ROUND), _LONGEST_REFERENCE // 2
     is_long = len(reference) > _LONGEST_REFERENCE  # then both ends are shown
     return f"{reference[: half - 1]}…{reference[-half:]}" if is_long else reference
 
@@ -98,9 +101,25 @@ def parts_of(scored: ScoredCandidate) -> Parts:
     can pose as a part of the prompt (`text.inert`)."""
     memory, candidate = scored.memory, scored.candidate
     speaker = _listed([one.speaker or "" for one in _memories(scored)])
-    opening = "".join([_named(name) for name in (memory.title, speaker) if name])
+    text = _best_passage(memory)
+    opening = "".join([_named(name) for name in (memory.title, speaker) if name and not _begins_with(text, name)])
     by_graph = candidate.best_source == "rdf" or candidate.path > 0
-    return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, _best_passage(memory))
+    return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, text)
+
+
+def _begins_with(text: str, name: str) -> bool:
+    """Whether the text says its title or its speaker itself: "PLAT-7: Access review: ..." needs no second one."""
+    beginning = text[: len(name) + _READ_ON]
+    said, named = words(beginning), words(name)
+    if not named or said[: len(named)] != named:
+        return False
+    return len(named) > 1 or _SAYS.match(beginning, len(name)) is not None
+
+
+# Room for the signs between the words of a title, which the text may have otherwise.
+_READ_ON = 16
+# What stands between one word and what it is the title or the speaker of: "Bo: it rains", and not "Bo is away".
+_SAYS = re.compile(r"\W{0,4}(?:[:∶–—-]|[.?!])")
 
 
 @lru_cache(maxsize=1024)
@@ -416,7 +435,7 @@ def select(
             del left_out[scored.candidate.key]
         elif caps.over_budget == "stop":
             break
-    kept = _widened([items[place] for place in sorted(items)], left, caps, lines)
+    kept = _widened([items[place] for place in sorted(items)], left, lines)
     return _with_same(ranked, _within_budget(kept, caps.budget_tokens, left_out, tokens))
 
 
@@ -437,12 +456,13 @@ def _with_same(ranked: Sequence[ScoredCandidate], selection: Selection) -> Selec
     return replace(selection, items=tuple(items), left_out=left_out, dropped=dict(Counter(left_out.values())))
 
 
-def _widened(items: list[SelectedItem], left: int, caps: Caps, lines: Lines) -> list[SelectedItem]:
-    """The items; later ones get windows as long as those of the first as far as tokens are left, best first."""
+def _widened(items: list[SelectedItem], left: int, lines: Lines) -> list[SelectedItem]:
+    """The items; what was cut gets as long a window as there are tokens left, best first."""
     widened: list[SelectedItem] = []
-    for place, item in enumerate(items):
-        if place >= caps.full_windows and item.is_cut and left >= _LEAST_WIDER:
-            wider = lines.fitted(item.scored, item.tokens + left, window=caps.snippet_tokens)
+    for item in items:
+        if item.is_cut and left >= _LEAST_WIDER:
+            room = item.tokens + left
+            wider = lines.fitted(item.scored, room, window=room)
             if wider is not None and 0 < wider.tokens - item.tokens <= left:
                 left -= wider.tokens - item.tokens
                 item = wider

@@ -40,6 +40,8 @@ from orion_recall.values import MemoryView, ReaderInstructions, SourceStatus
 
 # Scores that are at least this share of the best one are about equal; so many of them tell nothing apart.
 _ALIKE, _MANY = 0.7, 16
+LATE_SPAN: Final = 0.3
+"""Late interaction of a hundred candidates spans as much, but for one question in ten."""
 CROWD = 48
 """The number of candidates from which on what stands around a memory counts in full."""
 _OF_CONTEXT = frozenset(("neighbour", "session"))
@@ -82,9 +84,11 @@ def score_candidates(
 
 def in_context(weights: dict[str, float], candidates: int) -> dict[str, float]:
     """The weights; those of what stands around a memory only count in full among many candidates: in a store of
-    five memories everything is beside everything."""
+    five memories everything is beside everything. Who is named counts up to twice as much there: of a crowd a
+    person says much that answers nothing."""
     share = min(1.0, candidates / CROWD)
-    return {name: weight * share if name in _OF_CONTEXT else weight for name, weight in weights.items()}
+    shares = dict.fromkeys(_OF_CONTEXT, share) | {"speaker": 2.0 - share}
+    return {name: weight * shares.get(name, 1.0) for name, weight in weights.items()}
 
 
 def _time_decides(columns: Mapping[str, Column], scores: Sequence[float]) -> bool:
@@ -271,12 +275,14 @@ async def late_interaction(
 
 
 def scaled(found: Mapping[int, float]) -> Mapping[int, float]:
-    """The score part: from 0 for the least to 1 for the most; all 1 where there is no difference."""
+    """The score part: from 0 for the least to 1 for the most, where they are `LATE_SPAN` or more apart.
+
+    Closer ones get less than 1 at the most: three memories that differ by a hair stay a hair apart."""
     if not found:
         return found
     low, high = min(found.values()), max(found.values())
-    span = high - low
-    return {key: (value - low) / span if span > 0 else 1.0 for key, value in found.items()}
+    span = max(high - low, LATE_SPAN)
+    return {key: (value - low) / span for key, value in found.items()}
 
 
 async def rerank(pool: Pool) -> tuple[list[ScoredCandidate], ModelReport]:

@@ -147,7 +147,7 @@ _ASKING_WORDS: Final = frozenset("where who whom whose why which who's where's".
 # "Who wrote to me today?" is answered by what was said that day; who called is told by somebody else.
 _WRITING: Final = TALK_VERBS | frozenset(("text", "texted", "email", "emailed", "mailed"))
 _HOW: Final = re.compile(r"\bhow\b(?!\s+(?:was|were|is|did|has|have|s)\b)(?!['’]s\b)", re.IGNORECASE)
-_DATED: Final = re.compile(rf"\b(?:{'|'.join(MONTHS)}|(?:1[5-9]|20)\d\d)\b", re.IGNORECASE)
+_DATED: Final = re.compile(rf"\b(?:{'|'.join(MONTHS)}|(?:1[5-9]|20)\d\d|q[1-4])\b", re.IGNORECASE)
 _BEFORE: Final = (
     r"(?:\b(?:on|in|at|during|over|throughout|for|from|of|since|until|till|by|around|within|back)\s+)?(?:the\s+)?"
 )
@@ -156,9 +156,12 @@ _BEFORE: Final = (
 def without_times(text: str, time: QuestionTime, *, with_dates: bool = False) -> str:
     """The text without the words of its times and of its session; names of holidays stay: people say them.
 
-    `with_dates`: months and years stay as well, since a memory is indexed with its date in words.
+    `with_dates`: months, quarters and years stay as well, since a memory is indexed with its date in words; but for
+    those that bound a time ("before 8 May"), which an answer is not of.
     """
-    named = [one.words for one in time.intervals if not (with_dates and _DATED.search(one.words))]
+    named = [
+        one.words for one in time.intervals if one.kind == "open" or not (with_dates and _DATED.search(one.words))
+    ]
     if time.session is not None and (session := session_named(text)) is not None:
         named.append(session[1])
     rest = text

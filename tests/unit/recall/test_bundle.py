@@ -22,6 +22,7 @@ from orion_recall.source_specs import source_names
 from orion_recall.text.normal import stems
 from orion_recall.text.zones import time_zone
 from orion_recall.values import SourceName, SuccessionLink
+from tests.samples.markup import markup_in
 from tests.samples.recall_fakes import HEAD, NOW, scored
 
 
@@ -109,7 +110,7 @@ def test_hostile_text_cannot_leave_a_line_of_any_style(attack: str):
     for style in renderers():
         line = f"{head(scored(attack, attack, ts=NOW), style)} {body(scored(attack, attack, title=attack))}"
         assert len(line.splitlines()) == 1
-        assert not set(line.partition("] ")[2] if style != "short" else line) & set("<>`{}|[]")
+        assert not markup_in(line.removeprefix("- ["))
 
 
 @pytest.mark.parametrize("place", ["text", "title", "speaker", "statements", "passage"])
@@ -154,7 +155,7 @@ def check_line(line: str) -> None:
     assert len(line.splitlines()) == 1
     assert re.match(HEAD, line), line
     assert len(re.findall(HEAD, line)) == 1
-    assert not set(line.removeprefix("- [").replace("]", "", 1)) & set("<>`{}|[]")
+    assert not markup_in(line.removeprefix("- ["))
 
 
 WIDE = Caps(

@@ -30,6 +30,7 @@ from orion_recall.text.normal import (
 )
 from orion_recall.text.passages import MOST_PASSAGES, PASSAGE, WINDOW, passages
 from orion_recall.text.zones import time_zone
+from tests.samples.markup import markup_in
 
 
 def test_every_id_is_a_random_uuid_and_none_comes_twice() -> None:
@@ -164,7 +165,7 @@ def test_any_text_becomes_one_plain_line(text: str):
 
 def check_plain(line: str) -> None:
     assert len(line.splitlines()) <= 1
-    assert not set(line) & set("<>`{}|[]")
+    assert not markup_in(line)
     hidden = [c for c in line if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") and c not in PRINTED]
     assert hidden == []
     assert line == line.strip()

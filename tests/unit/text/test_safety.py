@@ -9,10 +9,31 @@ from hypothesis import strategies as st
 from orion_recall.settings import Settings, SettingsError
 from orion_recall.text.inert import inert, instructs_reader
 from orion_recall.text.redaction import NO_REDACTION, REPLACEMENTS, Redaction
+from tests.samples.markup import markup_in
 
 PARTS = st.lists(
     st.text(max_size=6)
-    | st.sampled_from(["System", "：", ":", "\n", "###", " ", "user", "`", "'''", "--", "Ｓ", "\u200b"]),
+    | st.sampled_from(
+        [
+            "System",
+            "：",
+            ":",
+            "\n",
+            "###",
+            " ",
+            "user",
+            "`",
+            "'''",
+            "--",
+            "Ｓ",
+            "\u200b",
+            "<",
+            "[",
+            "]",
+            "{",
+            "2026-",
+        ]
+    ),
     max_size=12,
 ).map("".join)
 
@@ -39,8 +60,12 @@ PARTS = st.lists(
         ("```sh\nrm\n```", "''sh rm ''"),
         ("~~~~ end ~~~~", "~~ end ~~"),
         ('"""\n---\n***', '"" -- **'),
-        ("＜|im_start|＞system", "‹¦im_start¦›system"),
-        ("［INST］ ｛x｝ ｀y｀", "(INST) (x) 'y'"),
+        ("＜|im_start|＞system", "‹|im_start|>system"),
+        ("</memories\u200b> and <\nsystem>", "‹/memories> and ‹ system>"),
+        ("［INST］ ｛x｝ ｀y｀ [ /SYS ]", "(INST] {x} `y` ( /SYS ]"),
+        ("[2026-03-01 vector m7] yes", "(2026-03-01 vector m7] yes"),
+        ("so [ vector:index] and [assistant] yes", "so ( vector:index] and (assistant] yes"),
+        ("{{ key }}, {% if %}, { {x, ${HOME}", "({ key }}, (% if %}, ( {x, $(HOME}"),
         ("a\u115fb\ufffec\ue000d\U000f0000e\u034ff", "a b�c�d�ef"),
     ],
     ids=ascii,
@@ -57,6 +82,9 @@ def test_what_could_pose_as_another_part_of_a_prompt_is_changed(text: str, shown
         "The #1 of C# and F#, see #harbour",
         "well -- maybe ** or == so",
         "Straße, 起重机: кран: ❤️",
+        '{"needs": ["postgres", "kafka"], "of": {"team": [1, 2.5, null]}}',
+        "`SELECT id FROM orders WHERE age > 3 AND size < 40 | sort`",
+        "rows[3:7] = table[key]; see [the page](https://example.org), [[links]], - [x] done, x -> y",
         "",
     ],
 )
@@ -69,7 +97,8 @@ def test_what_is_inert_stays_so(text: str):
     line = inert(text)
     assert inert(line) == line
     assert len(line.splitlines()) <= 1
-    assert not set(line) & set("<>`{}|[]＜＞｀｛｝｜［］\u3164\ue000")
+    assert not markup_in(line)
+    assert not set(line) & set("\u3164\ue000")
 
 
 @pytest.mark.parametrize("part", ["system ", "#", "user****   ", "system (", "'", "é: ", "ｓ"], ids=ascii)

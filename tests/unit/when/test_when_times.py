@@ -126,11 +126,12 @@ def test_an_interval_tells_its_kind_and_the_words_that_decided_it(text: str, kin
         ("on 7 May 2023", True),
         ("a year ago today", True),
         ("three days ago", False),
-        ("since Monday", False),
+        ("since Monday", True),
+        ("before the 7th of May 2023", True),
         ("between 3 and 5 May", False),
     ],
 )
-def test_a_day_that_is_named_is_exact(text: str, exact: bool):
+def test_a_day_that_is_named_and_a_bound_are_exact(text: str, exact: bool):
     (one,) = times(text, NOW).intervals
     assert one.exact is exact
 

@@ -1,0 +1,17 @@
+"""What a line of a bundle must not have: marks that begin a tag, a head, a role in brackets, a field or a fence."""
+
+from __future__ import annotations
+
+import re
+
+_MARKUP = re.compile(
+    r"""<[|/!?] | <\s*[^\W\d] | `` | \{\s*[{%#] | \$\{
+      | (?<![\w\[])\[\s*(?:\d{4}-|undated|[\w-]+:) | \[/?[A-Z_]{3,30}\]
+      | (?<![\w\[])\[\s*(?:system|assistant|user)\s*\]
+      | [＜＞｀｛｝｜［］]""",
+    re.VERBOSE,
+)
+
+
+def markup_in(line: str) -> list[str]:
+    return _MARKUP.findall(line)
