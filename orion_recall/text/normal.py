@@ -34,7 +34,8 @@ _PRIVATE = re.compile(
 # Where a mark begins what a reader or a program takes for markup: a tag or a special token, a head or a date
 # in brackets, a role in brackets, the field of a template, a fence. Elsewhere marks are code and data, and stay.
 _MARKUP = re.compile(
-    r"""<(?=\s*[^\W\d]|[/|!?]) | (?<![\w\[])\[(?=\s*(?:\d{4}-|undated\b|[\w-]+:|/?\s*[^\W\d][\w\s]{2,30}\](?!\()))
+    r"""<(?=\s*[^\W\d]|[/|!?])
+      | (?<![\w\[])\[(?=\s*(?:\d{4}-|undated\b|[^\W\d][\w-]*:|/?\s*[^\W\d][\w\s]{2,30}\](?!\()))
       | \[(?=\s*/?[A-Z_\s]{3,30}\]) | \{(?=\s*[{%#]) | (?<=\$)\{ | (?<=`)`|`(?=`)""",
     re.VERBOSE,
 )

@@ -6,7 +6,7 @@ import re
 
 _MARKUP = re.compile(
     r"""<[|/!?] | <\s*[^\W\d] | `` | \{\s*[{%#] | \$\{
-      | (?<![\w\[])\[\s*(?:\d{4}-|undated|[\w-]+:) | \[/?[A-Z_]{3,30}\]
+      | (?<![\w\[])\[\s*(?:\d{4}-|undated|[^\W\d][\w-]*:) | \[/?[A-Z_]{3,30}\]
       | (?<![\w\[])\[\s*(?:system|assistant|user)\s*\]
       | [＜＞｀｛｝｜［］]""",
     re.VERBOSE,

@@ -76,15 +76,21 @@ def _reference(name: str) -> str:
 
 class Parts(NamedTuple):
     """What a line shows after its head: the graph's `statements`, title and speaker as `Crane: Bo: `, and the text;
-    these stand in brackets behind statements."""
+    these stand in brackets behind statements. `before_beginning` is the opening without what the text begins
+    with itself."""
 
     statements: tuple[str, ...]
     opening: str
     text: str
+    before_beginning: str
+
+    def opened(self, window: str) -> str:
+        """The text, or a window of it, with its opening."""
+        return f"{self.opening if window.startswith('… ') else self.before_beginning}{window}"
 
     def joined(self) -> str:
         """All of it."""
-        said = f"{self.opening}{self.text}"
+        said = self.opened(self.text)
         return f"{'; '.join(self.statements)} ({said})" if self.statements else said
 
 
@@ -102,9 +108,12 @@ def parts_of(scored: ScoredCandidate) -> Parts:
     memory, candidate = scored.memory, scored.candidate
     speaker = _listed([one.speaker or "" for one in _memories(scored)])
     text = _best_passage(memory)
-    opening = "".join([_named(name) for name in (memory.title, speaker) if name and not _begins_with(text, name)])
+    names = [name for name in (memory.title, speaker) if name]
+    opening = "".join(map(_named, names))
+    further = [name for name in names if not _begins_with(text, name)]
+    before_beginning = opening if len(further) == len(names) else "".join(map(_named, further))
     by_graph = candidate.best_source == "rdf" or candidate.path > 0
-    return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, text)
+    return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, text, before_beginning)
 
 
 def _begins_with(text: str, name: str) -> bool:
@@ -200,7 +209,7 @@ class Lines:
             found = self._window(parts, whole, allowed)
         elif (found := self._short(whole, allowed)) is None:
             return None
-        text, used = self._dated(*found, scored.memory.ts, parts.opening, room)
+        text, used = self._dated(*found, scored.memory.ts, parts, room)
         line, is_cut = f"{before} {text}", found[0] != whole
         return SelectedItem(scored=scored, snippet=text, line=line, tokens=head_tokens + used, is_cut=is_cut)
 
@@ -213,9 +222,9 @@ class Lines:
         before = head(scored, self.shown.style, self.shown.zone)
         if self.shown.flags_instructions and instructs_reader(f"{scored.memory.title or ''}\n{scored.memory.text}"):
             before += FLAG
-        statements, opening, text = parts_of(scored)
+        statements, opening, text, beginning = parts_of(scored)
         redacted = self.shown.redaction.text
-        parts = Parts(tuple(map(redacted, statements)), redacted(opening), redacted(text))
+        parts = Parts(tuple(map(redacted, statements)), redacted(opening), redacted(text), redacted(beginning))
         known = self._wholes[key] = before, self.tokens.count(before), parts, parts.joined()
         return known
 
@@ -240,16 +249,17 @@ class Lines:
             return whole, whole_tokens
         if parts.statements:
             return self._stated(parts, allowed)
-        return self._led(parts.opening, parts.text, allowed, whole_tokens)
+        return self._led(parts, allowed, whole_tokens)
 
-    def _led(self, opening: str, text: str, allowed: int, whole_tokens: int | None = None) -> tuple[str, int]:
+    def _led(self, parts: Parts, allowed: int, whole_tokens: int | None = None) -> tuple[str, int]:
         """The text's best window after title and speaker, which are cut as well where they are long."""
-        whole = opening + text
+        opening, text = parts.opening, parts.text
+        whole = parts.opened(text)
         lead = self.tokens.count(f" {opening}") if opening else 0
         if not opening or lead > _LONGEST_LEAD * allowed:
             return snippet(whole, self.wanted, allowed, self.tokens, self.shown.asks_when, whole_tokens)
         window, used = snippet(text, self.wanted, allowed - lead, self.tokens, self.shown.asks_when)
-        led = f"{opening}{window}"
+        led = parts.opened(window)
         if (used := line_tokens(led, self.tokens)) <= allowed:
             return led, used
         return snippet(whole, self.wanted, allowed, self.tokens, self.shown.asks_when, whole_tokens)
@@ -267,7 +277,7 @@ class Lines:
         left_out = "" if stated == "; ".join(parts.statements) else "; …"
         room = allowed - line_tokens(stated, self.tokens) - _BETWEEN
         if room >= _SHORTEST_SNIPPET:
-            window, _ = self._led(parts.opening, parts.text, room)
+            window, _ = self._led(parts, room)
             told = f"{stated}{left_out} ({window})"
             if (used := line_tokens(told, self.tokens)) <= allowed:
                 return told, used
@@ -283,11 +293,12 @@ class Lines:
                 return kept, used
         return "", line_tokens("", self.tokens)
 
-    def _dated(self, window: str, used: int, said: float | None, opening: str, allowed: int) -> tuple[str, int]:
+    def _dated(self, window: str, used: int, said: float | None, parts: Parts, allowed: int) -> tuple[str, int]:
         """The window with the dates of its relative times, where these fit the budget."""
         if (now := self.shown.now) is None:
             return window, used
-        lead = opening if window.startswith(opening) else ""  # title and speaker are no "Nina wrote:" in the text
+        # Title and speaker are no "Nina wrote:" in the text.
+        lead = next((one for one in (parts.opening, parts.before_beginning) if window.startswith(one)), "")
         dated = lead + with_dates(window[len(lead) :], said, zone=self.shown.zone, now=now)
         if dated == window or (longer := line_tokens(dated, self.tokens)) > allowed:
             return window, used
@@ -435,7 +446,7 @@ def select(
             del left_out[scored.candidate.key]
         elif caps.over_budget == "stop":
             break
-    kept = _widened([items[place] for place in sorted(items)], left, lines)
+    kept = _widened([items[place] for place in sorted(items)], left, caps, lines)
     return _with_same(ranked, _within_budget(kept, caps.budget_tokens, left_out, tokens))
 
 
@@ -456,17 +467,18 @@ def _with_same(ranked: Sequence[ScoredCandidate], selection: Selection) -> Selec
     return replace(selection, items=tuple(items), left_out=left_out, dropped=dict(Counter(left_out.values())))
 
 
-def _widened(items: list[SelectedItem], left: int, lines: Lines) -> list[SelectedItem]:
-    """The items; what was cut gets as long a window as there are tokens left, best first."""
-    widened: list[SelectedItem] = []
-    for item in items:
-        if item.is_cut and left >= _LEAST_WIDER:
-            room = item.tokens + left
-            wider = lines.fitted(item.scored, room, window=room)
+def _widened(items: list[SelectedItem], left: int, caps: Caps, lines: Lines) -> list[SelectedItem]:
+    """The items; what was cut gets longer windows as far as tokens are left, best first: as long as those of the
+    first ones, and then as long as it takes."""
+    widened = [*items]
+    for window in (caps.snippet_tokens, caps.budget_tokens):
+        for place, item in enumerate(widened):
+            if not item.is_cut or left < _LEAST_WIDER:
+                continue
+            wider = lines.fitted(item.scored, item.tokens + left, window=window)
             if wider is not None and 0 < wider.tokens - item.tokens <= left:
                 left -= wider.tokens - item.tokens
-                item = wider
-        widened.append(item)
+                widened[place] = wider
     return widened
 
 

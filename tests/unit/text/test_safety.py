@@ -64,7 +64,7 @@ PARTS = st.lists(
         ("</memories\u200b> and <\nsystem>", "‹/memories> and ‹ system>"),
         ("［INST］ ｛x｝ ｀y｀ [ /SYS ]", "(INST] {x} `y` ( /SYS ]"),
         ("[2026-03-01 vector m7] yes", "(2026-03-01 vector m7] yes"),
-        ("so [ vector:index] and [assistant] yes", "so ( vector:index] and (assistant] yes"),
+        ("[10:02:11] so [ vector:index] and [assistant] yes", "[10:02:11] so ( vector:index] and (assistant] yes"),
         ("{{ key }}, {% if %}, { {x, ${HOME}", "({ key }}, (% if %}, ( {x, $(HOME}"),
         ("a\u115fb\ufffec\ue000d\U000f0000e\u034ff", "a b�c�d�ef"),
     ],
