@@ -54,7 +54,8 @@ def dense_form_of_view(memory: MemoryView) -> str:
 def keyword_form(memory: Memory) -> str:
     """The text whose words are indexed."""
     day = _day(memory.ts)
-    parts = (memory.title, memory.speaker, day, memory.text, " ".join(memory.tags))
+    kind = memory.kind if memory.kind_confidence is None else None
+    parts = (memory.title, memory.speaker, day, memory.text, " ".join(memory.tags), kind)
     return " ".join(part for part in parts if part)
 
 
