@@ -91,6 +91,44 @@ def test_an_import_that_was_interrupted_is_run_again(up: Up) -> None:
     assert (done.code, done.json["read"], done.json["stored"]) == (0, 3000, 0), done.err
 
 
+def chatgpt_conversation(name: str, messages: int) -> dict[str, object]:
+    """A conversation as ChatGPT exports it: a root, a system prompt, and answers that were regenerated once."""
+    mapping: dict[str, object] = {"root": {"id": "root", "message": None, "parent": None, "children": []}}
+    parent = "root"
+    for number in range(-1, messages):
+        role = "system" if number < 0 else ("user", "assistant")[number % 2]
+        for node in ([f"old-{number}"] if role == "assistant" else []) + [f"node-{number}"]:
+            message = {
+                "id": node, "author": {"role": role}, "create_time": 1772366400.0 + number, "metadata": {},
+                "content": {"content_type": "text", "parts": [f"The heron {name} stands on stone {number}."]},
+            }  # fmt: skip
+            mapping[node] = {"id": node, "parent": parent, "children": [], "message": message}
+        parent = f"node-{number}"
+    return {"id": name, "title": "Herons", "mapping": mapping, "current_node": parent}
+
+
+def test_an_export_of_ten_thousand_messages_is_interrupted_and_resumed(up: Up) -> None:
+    name = uuid4().hex
+    file = up.program.folder / f"{name}.json"
+    file.write_text(json.dumps([chatgpt_conversation(f"{name}-{number}", 500) for number in range(20)]), "utf-8")
+    checked = up.program.run("import", str(file), "--dry-run", "--json")
+    assert (checked.code, checked.json["read"], checked.json["stored"]) == (0, 10_020, 0), checked.err
+    first = f"chatgpt:{name}-0:node-0"
+    assert up.program.run("memory", "show", first).code == 1
+
+    with up.program.started("import", str(file), "--no-wait") as running:
+        running.wait_until(lambda: up.program.run("memory", "show", first).code == 0, "its first batch")
+        running.signal(signal.SIGINT)
+        ended = running.end()
+    assert "Traceback" not in ended.err
+    names = ("read", "conflict", "rejected", "left_out", "format")
+    resumed, again = (up.program.run("import", str(file), "--no-wait", "--json").json for _ in range(2))
+    assert [resumed[one] for one in names] == [10_020, 0, 0, 20, "ChatGPT export"]
+    assert resumed["unchanged"] > 0 and resumed["stored"] > 0
+    assert resumed["unchanged"] + resumed["stored"] == 10_000
+    assert (again["stored"], again["unchanged"]) == (0, 10_000)
+
+
 def test_a_naive_time_a_missing_file_and_a_wrong_mapping_are_usage_errors(up: Up) -> None:
     naive = written(up, {"id": "n", "text": "x", "occurred_at": "2026-01-01T10:00:00"})
     for arguments, told in (
