@@ -107,24 +107,31 @@ def chatgpt_conversation(name: str, messages: int) -> dict[str, object]:
     return {"id": name, "title": "Herons", "mapping": mapping, "current_node": parent}
 
 
-def test_an_export_of_ten_thousand_messages_is_interrupted_and_resumed(up: Up) -> None:
-    name = uuid4().hex
-    file = up.program.folder / f"{name}.json"
-    file.write_text(json.dumps([chatgpt_conversation(f"{name}-{number}", 500) for number in range(20)]), "utf-8")
-    checked = up.program.run("import", str(file), "--dry-run", "--json")
+def test_an_export_of_ten_thousand_messages_is_interrupted_and_resumed(program: Program) -> None:
+    file = program.folder / "conversations.json"
+    file.write_text(json.dumps([chatgpt_conversation(f"c{number}", 500) for number in range(20)]), "utf-8")
+    checked = program.run("import", str(file), "--dry-run", "--json")
     assert (checked.code, checked.json["read"], checked.json["stored"]) == (0, 10_020, 0), checked.err
-    first = f"chatgpt:{name}-0:node-0"
-    assert up.program.run("memory", "show", first).code == 1
 
-    with up.program.started("import", str(file), "--no-wait") as running:
-        running.wait_until(lambda: up.program.run("memory", "show", first).code == 0, "its first batch")
-        running.signal(signal.SIGINT)
-        ended = running.end()
-    assert "Traceback" not in ended.err
+    def stored() -> bool:
+        return program.run("memory", "show", "chatgpt:c0:node-0").code == 0
+
+    # An `up` of its own: to index it all takes minutes, which no other test is to wait for.
+    with program.started("up", "--json") as up:
+        up.ready()
+        assert not stored()
+        with program.started("import", str(file), "--no-wait") as running:
+            running.wait_until(stored, "its first batch")
+            running.signal(signal.SIGINT)
+            ended = running.end()
+        assert "Traceback" not in ended.err
+        resumed, again = (program.run("import", str(file), "--no-wait", "--json").json for _ in range(2))
+        up.signal(signal.SIGTERM)
+        assert up.end().code == 0
     names = ("read", "conflict", "rejected", "left_out", "format")
-    resumed, again = (up.program.run("import", str(file), "--no-wait", "--json").json for _ in range(2))
     assert [resumed[one] for one in names] == [10_020, 0, 0, 20, "ChatGPT export"]
-    assert resumed["unchanged"] > 0 and resumed["stored"] > 0
+    assert resumed["unchanged"] > 0
+    assert resumed["stored"] > 0
     assert resumed["unchanged"] + resumed["stored"] == 10_000
     assert (again["stored"], again["unchanged"]) == (0, 10_000)
 
