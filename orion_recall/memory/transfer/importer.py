@@ -136,13 +136,15 @@ class ImportSummary:
         self.problems += problems[: _KEPT_PROBLEMS - len(self.problems)]
 
     def describe(self) -> str:
-        called = self.file if self.format in (LINES, ITEMS, ROWS) else f"{self.file} ({self.format.name})"
+        is_own = self.format in (LINES, ITEMS, ROWS)
+        called = self.file if is_own else f"{self.file} ({self.format.name})"
+        hint = " (occurred_at: see --map)" if is_own else ""
         many = re.sub("y$", "ie", self.format.noun) + "s"
         return (
             f"{called}: {self.read} {self.format.noun if self.read == 1 else many} read, {self.stored} stored, "
             f"{self.unchanged} unchanged, {self.conflict} in conflict, {self.rejected} rejected"
             + (f", {self.left_out} left out (system, hidden or empty)" if self.left_out else "")
-            + (f"; {self.undated} without a date (occurred_at: see --map)" if self.undated else "")
+            + (f"; {self.undated} without a date{hint}" if self.undated else "")
         )
 
 

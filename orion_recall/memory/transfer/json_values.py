@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NoReturn
 from orion_recall.errors import InvalidMessage
 
 # The longest conversation of an export is one value. Values in memory take many times their characters.
-MAX_VALUE_CHARS, _MOST_SIGNS = 64 << 20, 4_000_000
+MAX_VALUE_CHARS, _MOST_SIGNS = 32 << 20, 2_000_000
 _CHUNK_BYTES = 1 << 20
 _BLANKS = re.compile(r"[ \t\r\n]*")
 # Where a text is cut, its end is what cannot be read: at most half a surrogate pair or the word -Infinity.
