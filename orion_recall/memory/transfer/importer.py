@@ -323,16 +323,16 @@ def _files(path: Path, called: str) -> Iterator[tuple[str, str, BinaryIO]]:
                 if info.file_size > max(_LEAST_SUSPICIOUS_BYTES, _MOST_UNPACKED * info.compress_size):
                     raise ImportFileError(
                         f"{called}/{packed}: has {info.file_size} bytes, packed into {info.compress_size}: no "
-                        "export is packed so far"
+                        "export is packed so tightly"
                     )
                 with archive.open(info) as file:
                     yield f"{called}/{packed}", packed, cast("BinaryIO", file)
         return
     found = [
-        (Path(folder) / name).relative_to(path).as_posix()
+        file.relative_to(path).as_posix()
         for folder, _, names in os.walk(path)
         for name in names
-        if not (Path(folder) / name).is_symlink()
+        if (file := Path(folder) / name).is_file() and not file.is_symlink()
     ]
     for name in _chosen(found, called):
         with (path / name).open("rb") as file:

@@ -95,7 +95,7 @@ class _Text:
             except InvalidMessage as error:
                 raise self._about_value(str(error)) from error
             else:
-                if end < len(self._text) or self._is_whole:  # else a number may go on
+                if end < len(self._text) - 2 or self._is_whole:  # else a number may go on: 1e+
                     self.at = end
                     return value
             self._read_on()

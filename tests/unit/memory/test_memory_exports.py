@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import tracemalloc
 import zipfile
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orion_recall.errors import ImportFileError
@@ -449,6 +450,7 @@ def test_a_folder_of_markdown_files_is_read_and_a_bad_file_is_named(tmp_path: Pa
     (vault / "picture.png").write_bytes(b"\x89PNG")
     (vault / ".trash/old.md").write_text("gone", "utf-8")
     (vault / "link.md").symlink_to(vault / "bad.md")
+    os.mkfifo(vault / "pipe.md")
     batches = [*read_batches(vault, PLAIN, called="vault")]
     [memory] = [one for batch in batches for one in batch.memories]
     assert (memory["id"], memory["occurred_at"]) == (
@@ -531,6 +533,7 @@ def test_deep_nesting_within_a_message_costs_its_conversation_only(tmp_path: Pat
     ]
 
 
+@example(items=[0.0, 1e-7], indent=None, is_ascii=True, size=1)
 @given(
     items=st.lists(
         st.recursive(
