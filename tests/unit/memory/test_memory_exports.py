@@ -9,7 +9,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import example, given
@@ -577,14 +577,14 @@ EXPORTS: tuple[Any, ...] = (
 
 def places_in(value: Any) -> list[tuple[Any, Any]]:
     """Every list and object in it, with each of its places."""
-    inner = (
-        list(value.items())
-        if isinstance(value, dict)
-        else list(enumerate(value))
-        if isinstance(value, list)
-        else []
-    )
-    return [(value, place) for place, _ in inner] + [found for _, one in inner for found in places_in(one)]
+    inner: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        inner = list(cast("dict[Any, Any]", value).items())
+    elif isinstance(value, list):
+        inner = list(enumerate(cast("list[Any]", value)))
+    return [(cast("Any", value), place) for place, _ in inner] + [
+        found for _, one in inner for found in places_in(one)
+    ]
 
 
 @given(data=st.data())
