@@ -91,6 +91,51 @@ def test_an_import_that_was_interrupted_is_run_again(up: Up) -> None:
     assert (done.code, done.json["read"], done.json["stored"]) == (0, 3000, 0), done.err
 
 
+def chatgpt_conversation(name: str, messages: int) -> dict[str, object]:
+    """A conversation as ChatGPT exports it: a root, a system prompt, and answers that were regenerated once."""
+    mapping: dict[str, object] = {"root": {"id": "root", "message": None, "parent": None, "children": []}}
+    parent = "root"
+    for number in range(-1, messages):
+        role = "system" if number < 0 else ("user", "assistant")[number % 2]
+        for node in ([f"old-{number}"] if role == "assistant" else []) + [f"node-{number}"]:
+            message = {
+                "id": node, "author": {"role": role}, "create_time": 1772366400.0 + number, "metadata": {},
+                "content": {"content_type": "text", "parts": [f"The heron {name} stands on stone {number}."]},
+            }  # fmt: skip
+            mapping[node] = {"id": node, "parent": parent, "children": [], "message": message}
+        parent = f"node-{number}"
+    return {"id": name, "title": "Herons", "mapping": mapping, "current_node": parent}
+
+
+def test_an_export_of_ten_thousand_messages_is_interrupted_and_resumed(program: Program) -> None:
+    file = program.folder / "conversations.json"
+    file.write_text(json.dumps([chatgpt_conversation(f"c{number}", 500) for number in range(20)]), "utf-8")
+    checked = program.run("import", str(file), "--dry-run", "--json")
+    assert (checked.code, checked.json["read"], checked.json["stored"]) == (0, 10_020, 0), checked.err
+
+    def stored() -> bool:
+        return program.run("memory", "show", "chatgpt:c0:node-0").code == 0
+
+    # An `up` of its own: to index it all takes minutes, which no other test is to wait for.
+    with program.started("up", "--json") as up:
+        up.ready()
+        assert not stored()
+        with program.started("import", str(file), "--no-wait") as running:
+            running.wait_until(stored, "its first batch")
+            running.signal(signal.SIGINT)
+            ended = running.end()
+        assert "Traceback" not in ended.err
+        resumed, again = (program.run("import", str(file), "--no-wait", "--json").json for _ in range(2))
+        up.signal(signal.SIGTERM)
+        assert up.end().code == 0
+    names = ("read", "conflict", "rejected", "left_out", "format")
+    assert [resumed[one] for one in names] == [10_020, 0, 0, 20, "ChatGPT export"]
+    assert resumed["unchanged"] > 0
+    assert resumed["stored"] > 0
+    assert resumed["unchanged"] + resumed["stored"] == 10_000
+    assert (again["stored"], again["unchanged"]) == (0, 10_000)
+
+
 def test_a_naive_time_a_missing_file_and_a_wrong_mapping_are_usage_errors(up: Up) -> None:
     naive = written(up, {"id": "n", "text": "x", "occurred_at": "2026-01-01T10:00:00"})
     for arguments, told in (

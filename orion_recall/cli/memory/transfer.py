@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from orion_recall.cli.addresses import DataFolder, dsn_of, find, find_started, o
 from orion_recall.cli.memory.copies import KINDS
 from orion_recall.cli.options import with_fields, with_times
 from orion_recall.cli.output import Remark, bars, counted, duration, note, progress, show
-from orion_recall.contracts import MemoryWhereV1
+from orion_recall.contracts import MemoryReceiptV1, MemoryWhereV1
 from orion_recall.errors import ImportFileError, RecordError
 from orion_recall.memory.record.record import CopyPosition, Record
 from orion_recall.memory.transfer.backup import Manifest, back_up, restore
@@ -31,7 +31,8 @@ _COPIES_BEHIND = 3
 
 def import_memories(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON lines, a JSON array or CSV; -: standard input, all of it.")
+        Path,
+        typer.Argument(metavar="FILE", help="A file, or a folder of one export; -: standard input, all of it."),
     ],
     timezone: Annotated[str | None, typer.Option(help="Zone of times that have none: UTC, Europe/Oslo.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Tenant of lines that name none.")] = None,
@@ -39,13 +40,17 @@ def import_memories(
         str | None, typer.Option("--map", help="Other names of fields: id=key,text=body.said")
     ] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until index and graph have it.")] = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check it all, and store nothing.")] = False,
     data: DataFolder = None,
 ) -> int:
     """Store the memories of a file, over the bus.
 
-    JSON lines, a JSON array of objects, or CSV with a header line. Each object or row is one memory: id and text,
-    and whatever is known of kind, speaker, session_id, occurred_at, tags, entities, title, uri; other fields go
-    into metadata. CSV and arrays may also have other names: key, content, body, author, conversation_id, user,
+    Exports of ChatGPT and Claude (conversations.json, the ZIP file or its folder), mem0 and Hindsight, messages as
+    OpenAI and LangChain write them, and Markdown, a file or a folder, are recognised by what is in them.
+
+    Or give JSON lines, a JSON array of objects, or CSV with a header line. Each object or row is one memory: id and
+    text, and whatever is known of kind, speaker, session_id, occurred_at, tags, entities, title, uri; other fields
+    go into metadata. CSV and arrays may also have other names: key, content, body, author, conversation_id, user,
     date, timestamp, labels. In a CSV cell, commas or semicolons separate the values of a list.
 
     Running it again, also after it was stopped, stores what is not there yet. Exit code 1 when a line was
@@ -54,8 +59,8 @@ def import_memories(
 
     Example: `orion-recall import chat.csv --map id=msg_id,text=body,speaker=author.name --timezone UTC`
     """
-    settings = find_started(data)
-    mapping = read_mapping(mapped, timezone=timezone, tenant=tenant)
+    settings = find(data) if dry_run else find_started(data)
+    mapping = read_mapping(mapped, timezone=timezone, tenant=tenant, kinds=settings.kinds)
 
     async def run(path: Path, called: str) -> tuple[ImportSummary, str, Waited | None]:
         # The copies: caught_up, behind, unknown (no Postgres to ask) or not_waited_for.
@@ -63,8 +68,11 @@ def import_memories(
             reading = shown.add_task("storing", total=None)
 
             def stored(summary: ImportSummary) -> None:
-                shown.update(reading, description=f"storing ({counted(summary.read, summary.unit)})")
+                shown.update(reading, description=f"storing ({counted(summary.read, summary.format.noun)})")
 
+            if dry_run:
+                summary = await import_file(_not_stored, path, mapping, advanced=stored, called=called)
+                return summary, "not_waited_for", None
             async with open_client(settings, service="orion-recall-import") as client:
                 summary = await import_file(client.store, path, mapping, advanced=stored, called=called)
             if not wait or summary.position is None:
@@ -93,9 +101,10 @@ def import_memories(
             note("what was acknowledged is stored: run it again, and the rest is stored, too")
             raise
     advice = list(_on_copies(waited)) if waited is not None else []
-    names = ("file", "read", "stored", "unchanged", "conflict", "rejected", "position")
+    names = ("file", "read", "stored", "unchanged", "conflict", "rejected", "left_out", "position")
     value = {
         **{name: getattr(summary, name) for name in names},
+        "format": summary.format.name,
         "problems": [{"file": one.file, "line": one.line, "reason": one.reason} for one in summary.problems],
         "copies": copies,
         "behind": [_as_found(copy, waited.position) for copy in waited.lagging] if waited else [],
@@ -106,6 +115,8 @@ def import_memories(
     remarks = [*map(str, summary.problems[:_SHOWN_PROBLEMS])]
     if (more := summary.rejected + summary.conflict - len(remarks)) > 0:
         remarks.append(f"… and {more} more (--json gives a hundred)")
+    if dry_run:
+        remarks.append("a dry run: nothing was stored")
     if copies == "unknown":
         remarks.append("index and graph follow (set ORION_POSTGRES_DSN to wait for them)")
     show(value, summary.describe(), remarks=remarks)
@@ -114,6 +125,10 @@ def import_memories(
     if summary.rejected or summary.conflict:
         return 1
     return _COPIES_BEHIND if copies == "behind" else 0
+
+
+async def _not_stored(memories: Sequence[Mapping[str, Any]]) -> MemoryReceiptV1:
+    return MemoryReceiptV1(stored=0, unchanged=0, conflict=0, rejected=0, results=[])
 
 
 @contextlib.contextmanager
@@ -125,7 +140,8 @@ def lines_of(file: Path) -> Generator[Path]:
     if sys.stdin.isatty():
         raise ImportFileError("standard input is a terminal: pipe lines into it, or name a file")
     with tempfile.TemporaryDirectory(prefix="orion-import-") as folder:
-        path = Path(folder) / "standard-input"
+        path = Path(folder) / "standard" / "input"  # its name goes into ids of what has none
+        path.parent.mkdir()
         with path.open("wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy)
         yield path

@@ -1,4 +1,4 @@
-"""Imports a file over the bus: JSON lines, a JSON array or CSV, mapped to memories, several batches in flight."""
+"""Imports a file over the bus: lines, rows, items or an export, mapped to memories, several batches in flight."""
 
 from __future__ import annotations
 
@@ -6,32 +6,51 @@ import asyncio
 import csv
 import itertools
 import json
-import math
+import os
 import re
 import stat
 import time
-from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+import zipfile
+import zlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 from zoneinfo import available_timezones
 
 from orion_recall.bus.bounded import is_too_deep
 from orion_recall.contracts import MemoryReceiptV1, MemoryV1, read_message
-from orion_recall.contracts.fields import nearest
+from orion_recall.contracts.fields import MEMORY_KINDS, nearest
 from orion_recall.errors import ClientError, ImportFileError, InvalidMessage
 from orion_recall.memory.record.record import CopyPosition
+from orion_recall.memory.transfer.formats import (
+    ITEMS,
+    LEFT_OUT,
+    LINES,
+    MOST_LEVELS,
+    NEAREST_KINDS,
+    NOTES,
+    ROWS,
+    Format,
+    Unit,
+    read_notes,
+    recognise,
+)
+from orion_recall.memory.transfer.json_values import json_values, read_json
 from orion_recall.tasks import cancel
 from orion_recall.text.normal import storable_json
 from orion_recall.text.zones import time_zone
 
 MAX_LINE_BYTES, MAX_BATCH_BYTES, _KEPT_PROBLEMS = 4 * 1024 * 1024, 2 * 1024 * 1024, 100
-# A message may be a hundred levels deep, and a memory stands some way down in it.
-_MOST_LEVELS = 90
+# Text of messages is packed to a tenth or so of its size; a bomb, to a thousandth.
+_MOST_UNPACKED, _LEAST_SUSPICIOUS_BYTES = 200, 64 << 20
+# What is read of a folder or a ZIP file: of downloads from ChatGPT and Claude, and of Hindsight's archives.
+_EXPORTED = re.compile(r"(?:.*/)?(?:conversations[^/]*|documents/[^/]+|observations)\.json")
+_MARKDOWN = (".md", ".markdown")
 _PLACE = re.compile(r"^memories\.[0-9]+\.")
 
 _TARGETS = tuple(MemoryV1.model_fields)
@@ -47,7 +66,6 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "tags": ("labels",),
 }  # fmt: skip
 
-Unit = Literal["line", "row", "item"]
 _Records = Iterable[tuple[int, object]]
 Store = Callable[[Sequence[Mapping[str, Any]]], Awaitable[MemoryReceiptV1]]
 
@@ -64,11 +82,19 @@ class LineProblem:
         return f"{place}: {self.reason}"
 
 
-class ImportBatch(NamedTuple):
-    unit: Unit
-    memories: list[dict[str, Any]]
-    lines: list[int]
-    problems: list[LineProblem]
+@dataclass(slots=True)
+class ImportBatch:
+    """Memories with the places where they stand in a file, and what is none."""
+
+    file: str
+    format: Format
+    memories: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    lines: list[int] = field(default_factory=list[int])
+    problems: list[LineProblem] = field(default_factory=list[LineProblem])
+    left_out: int = 0
+
+    def problem(self, line: int, reason: str) -> LineProblem:
+        return LineProblem(file=self.file, line=line, reason=reason, unit=self.format.unit)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,20 +102,22 @@ class ImportSummary:
     """The summary of an import, batch by batch; the first hundred problems are kept."""
 
     file: str
-    unit: Unit = "line"
+    format: Format = LINES
     read: int = 0
     stored: int = 0
     unchanged: int = 0
     conflict: int = 0
     rejected: int = 0
+    left_out: int = 0
     undated: int = 0
     position: int | None = None
     problems: list[LineProblem] = field(default_factory=list[LineProblem])
 
     def add(self, batch: ImportBatch, receipt: MemoryReceiptV1 | None) -> None:
         """Counts a batch with its receipt; None for a batch without memories."""
-        self.unit = batch.unit
-        self.read += len(batch.memories) + len(batch.problems)
+        self.format = batch.format
+        self.read += len(batch.memories) + len(batch.problems) + batch.left_out
+        self.left_out += batch.left_out
         self.rejected += len(batch.problems)
         self.undated += sum(1 for one in batch.memories if not (one.get("occurred_at") or one.get("mentioned_at")))
         problems = [*batch.problems]
@@ -103,29 +131,41 @@ class ImportSummary:
                     # Its place in the message says nothing to who counts lines.
                     reason = _PLACE.sub("", verdict.reason or "no reason was given")
                     why = f"{verdict.status} {verdict.id!r}: {reason}"
-                    problems.append(LineProblem(file=self.file, line=line, reason=why, unit=batch.unit))
+                    problems.append(batch.problem(line, why))
         problems.sort(key=lambda one: one.line)
         self.problems += problems[: _KEPT_PROBLEMS - len(self.problems)]
 
     def describe(self) -> str:
-        units = self.unit if self.read == 1 else f"{self.unit}s"
+        is_own = self.format in (LINES, ITEMS, ROWS)
+        called = self.file if is_own else f"{self.file} ({self.format.name})"
+        hint = " (occurred_at: see --map)" if is_own else ""
+        many = re.sub("y$", "ie", self.format.noun) + "s"
         return (
-            f"{self.file}: {self.read} {units} read, {self.stored} stored, {self.unchanged} unchanged, "
-            f"{self.conflict} in conflict, {self.rejected} rejected"
-            + (f"; {self.undated} without a date (occurred_at: see --map)" if self.undated else "")
+            f"{called}: {self.read} {self.format.noun if self.read == 1 else many} read, {self.stored} stored, "
+            f"{self.unchanged} unchanged, {self.conflict} in conflict, {self.rejected} rejected"
+            + (f", {self.left_out} left out (system, hidden or empty)" if self.left_out else "")
+            + (f"; {self.undated} without a date{hint}" if self.undated else "")
         )
 
 
 class ImportMapping(NamedTuple):
-    """`fields` is memory field -> source field (dots go into objects); `timezone` is for naive times."""
+    """`fields` is memory field -> source field (dots go into objects); `timezone` is for naive times.
+
+    A kind that is not among `kinds` becomes the nearest one, where there is one.
+    """
 
     fields: Mapping[str, str] = MappingProxyType({})
     timezone: tzinfo | None = None
     tenant: str | None = None
+    kinds: Collection[str] = MEMORY_KINDS
 
 
 def read_mapping(
-    fields: str | None = None, *, timezone: str | None = None, tenant: str | None = None
+    fields: str | None = None,
+    *,
+    timezone: str | None = None,
+    tenant: str | None = None,
+    kinds: Collection[str] = MEMORY_KINDS,
 ) -> ImportMapping:
     """The mapping that `--map id=memory_id,occurred_at=when.start` and its companions ask for."""
     pairs: dict[str, str] = {}
@@ -139,7 +179,8 @@ def read_mapping(
             raise ImportFileError(f"--map: a memory has no field {target!r}; {nearest(target, _TARGETS)}")
         pairs[target] = source
     try:
-        return ImportMapping(fields=pairs, timezone=time_zone(timezone) if timezone else None, tenant=tenant)
+        zone = time_zone(timezone) if timezone else None
+        return ImportMapping(fields=pairs, timezone=zone, tenant=tenant, kinds=kinds)
     except ValueError as error:
         close = get_close_matches(timezone or "", available_timezones(), 1)
         hint = f"; did you mean {close[0]}?" if close else ""
@@ -163,6 +204,9 @@ def map_record(record: Mapping[str, Any], mapping: ImportMapping) -> dict[str, A
         for name, value in memory.items()
         if value not in _EMPTY or (name in _NEEDED and value == "")
     }
+    kind = memory.get("kind")
+    if isinstance(kind, str) and kind not in mapping.kinds and kind.casefold() in NEAREST_KINDS:
+        memory |= {"kind": NEAREST_KINDS[kind.casefold()], "tags": [*memory.get("tags", ()), kind]}
     if mapping.tenant is not None:
         memory.setdefault("tenant", mapping.tenant)
     metadata = memory.get("metadata", {})
@@ -240,41 +284,96 @@ def read_batches(
 ) -> Iterator[ImportBatch]:
     """The file in batches of at most `batch_size` memories and about 2 MiB. `called` is its name in messages.
 
-    A bad line, row or item becomes a problem of its batch, and the others go on. ImportFileError: no line can be
-    read as a memory, or one has a naive time while no zone was given.
+    `path` may be a ZIP file or a folder of an export, or a folder of Markdown files. A bad line, row, item or
+    message becomes a problem of its batch, and the others go on. ImportFileError: no line can be read as a memory,
+    or one has a naive time while no zone was given.
     """
     name = called or str(path)
-    check_file(path)
     try:
-        with path.open("rb") as file:
-            unit = _unit_of(file.read(_SAMPLE_BYTES), path.suffix.lower(), mapping, name)
-            file.seek(0)
-            records: _Records
-            if unit == "line":
-                records = _lines(file)
-            else:
-                records, mapping = (_items if unit == "item" else _rows)(file, mapping, name)
-            batch, size = ImportBatch(unit, [], [], []), 0
-            for number, record in records:
-                try:
-                    memory = _memory(record, mapping)
-                except InvalidMessage as error:
-                    batch.problems.append(LineProblem(file=name, line=number, reason=str(error), unit=unit))
-                except ImportFileError as error:
-                    raise ImportFileError(f"{name}:{number}: {error}") from error
-                else:
-                    batch.memories.append(memory)
-                    batch.lines.append(number)
-                    size += len(json.dumps(memory, ensure_ascii=False))
-                if max(len(batch.memories), len(batch.problems)) >= batch_size or size >= MAX_BATCH_BYTES:
-                    yield batch
-                    batch, size = ImportBatch(unit, [], [], []), 0
-            if batch.memories or batch.problems:
-                yield batch
-    except UnicodeDecodeError as error:
-        raise ImportFileError(f"{name}: not UTF-8 ({error.reason}): save it as UTF-8") from error
+        for file_name, key, file in _files(path, name):
+            try:
+                form, records, read_as = _opened(file, key, mapping, file_name)
+                yield from _batches(ImportBatch(file_name, form), records, read_as, batch_size)
+            except InvalidMessage as error:
+                raise ImportFileError(f"{file_name}: {error}") from error
+            except UnicodeDecodeError as error:
+                raise ImportFileError(f"{file_name}: not UTF-8 ({error.reason}): save it as UTF-8") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ImportFileError(f"{name}: cannot be unpacked: {error}") from error
     except OSError as error:
         raise ImportFileError(f"{path}: {error.strerror or type(error).__name__}") from error
+
+
+def _files(path: Path, called: str) -> Iterator[tuple[str, str, BinaryIO]]:
+    """The file, or those of a folder or ZIP file that are read, in order: name, name for ids, and content."""
+    whole = path.resolve()
+    if not path.is_dir():
+        check_file(path)
+        with path.open("rb") as file:
+            is_packed = file.read(4) == b"PK\x03\x04"
+            file.seek(0)
+            if not is_packed:
+                yield called, f"{whole.parent.name}/{whole.name}", file
+                return
+        with zipfile.ZipFile(path) as archive:
+            for packed in _chosen(archive.namelist(), called):
+                info = archive.getinfo(packed)
+                if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ImportFileError(f"{called}/{packed}: is encrypted, or packed in a way that is not read")
+                if info.file_size > max(_LEAST_SUSPICIOUS_BYTES, _MOST_UNPACKED * info.compress_size):
+                    raise ImportFileError(
+                        f"{called}/{packed}: has {info.file_size} bytes, packed into {info.compress_size}: no "
+                        "export is packed so tightly"
+                    )
+                with archive.open(info) as file:
+                    yield f"{called}/{packed}", packed, cast("BinaryIO", file)
+        return
+    found = [
+        file.relative_to(path).as_posix()
+        for folder, _, names in os.walk(path)
+        for name in names
+        if (file := Path(folder) / name).is_file() and not file.is_symlink()
+    ]
+    for name in _chosen(found, called):
+        with (path / name).open("rb") as file:
+            yield f"{called}/{name}", f"{whole.name}/{name}", file
+
+
+def _chosen(names: Iterable[str], called: str) -> list[str]:
+    """The files of an export; without any the Markdown files. Those of hidden folders are not looked at."""
+    seen = sorted(name for name in names if not name.startswith(".") and "/." not in name)
+    chosen = [name for name in seen if _EXPORTED.fullmatch(name)] or [
+        name for name in seen if name.lower().endswith(_MARKDOWN)
+    ]
+    if not chosen:
+        raise ImportFileError(f"{called}: neither conversations.json nor a Markdown file (.md) is in it")
+    return chosen
+
+
+def _batches(
+    batch: ImportBatch, records: _Records, mapping: ImportMapping, batch_size: int
+) -> Iterator[ImportBatch]:
+    file, form, size = batch.file, batch.format, 0
+    for number, record in records:
+        if record is LEFT_OUT:
+            batch.left_out += 1
+            continue
+        try:
+            memory = _memory(record, mapping)
+        except InvalidMessage as error:
+            name = f"{record['id']!r}: " if form.noun != form.unit and isinstance(record, dict) else ""
+            batch.problems.append(batch.problem(number, f"{name}{error}"))
+        except ImportFileError as error:
+            raise ImportFileError(str(batch.problem(number, str(error)))) from error
+        else:
+            batch.memories.append(memory)
+            batch.lines.append(number)
+            size += len(json.dumps(memory, ensure_ascii=False))
+        if max(len(batch.memories), len(batch.problems)) >= batch_size or size >= MAX_BATCH_BYTES:
+            yield batch
+            batch, size = ImportBatch(file, form), 0
+    if batch.memories or batch.problems or batch.left_out:
+        yield batch
 
 
 def _memory(record: object, mapping: ImportMapping) -> dict[str, Any]:
@@ -283,29 +382,65 @@ def _memory(record: object, mapping: ImportMapping) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise InvalidMessage("expected one JSON object a line")
     given = cast("dict[str, Any]", record)
-    if is_too_deep(given, _MOST_LEVELS):
-        raise InvalidMessage(f"the JSON is nested more than {_MOST_LEVELS} levels deep")
+    if is_too_deep(given, MOST_LEVELS):
+        raise InvalidMessage(f"the JSON is nested more than {MOST_LEVELS} levels deep")
     memory = map_record(storable_json(given), mapping)
     read_message(MemoryV1, memory, "")
     return memory
 
 
-def _unit_of(sample: bytes, suffix: str, mapping: ImportMapping, called: str) -> Unit:
-    """What the content is made of; the suffix decides where that is open. ImportFileError: of nothing known."""
+def _opened(
+    file: BinaryIO, key: str, mapping: ImportMapping, called: str
+) -> tuple[Format, _Records, ImportMapping]:
+    """The format and its records. The content says it; the suffix decides where that is open."""
+    suffix = Path(key).suffix.lower()
+    if suffix in _MARKDOWN:
+        return NOTES, read_notes(file, key), mapping
+    sample = file.read(_SAMPLE_BYTES)
+    file.seek(0)
     lines = [*filter(None, map(str.strip, sample.decode("utf-8-sig", "replace").splitlines()))]
     first = lines[0] if lines else "{}"
-    if b"\x00" not in sample and first != "{":  # that is an object over several lines
+    if b"\x00" not in sample:
         if first[0] in "[{":
-            return "item" if first[0] == "[" else "line"
+            return _json(file, first, key, mapping, called)
         names = [name.strip().strip('"') for name in first.split(max(_DELIMITERS, key=first.count))]
         found = _with_aliases(mapping, names).fields
         if suffix in (".csv", ".tsv") or all(found.get(name, name) in names for name in _NEEDED):
-            return "row"
+            return ROWS, *_rows(file, mapping, called)
         if any(line.startswith("{") for line in lines[:10]):
-            return "line"  # the others are named one by one
-    raise ImportFileError(
-        f"{called}: its format is not imported: give JSON lines (one object a line), a JSON array of objects, or "
-        "CSV with a header line"
+            return LINES, _lines(file), mapping  # the others are named one by one
+        if first == "---" or re.match("#{1,6} ", first):
+            return NOTES, read_notes(file, key), mapping
+    raise _unknown(called)
+
+
+def _json(
+    file: BinaryIO, first: str, key: str, mapping: ImportMapping, called: str
+) -> tuple[Format, _Records, ImportMapping]:
+    """An export, or the items or lines of an import's own fields; so are all that are mapped."""
+    values = json_values(file)
+    try:
+        begin = [*itertools.islice(values, 1)]
+    except (InvalidMessage, UnicodeDecodeError):
+        if first[0] == "[" or first == "{":
+            raise
+        begin = []  # the line is named with the others
+    form = recognise(begin[0][1]) if begin and not mapping.fields else None
+    if form is None and first[0] == "[":
+        names = [*cast("dict[str, Any]", begin[0][1])] if begin and isinstance(begin[0][1], dict) else []
+        form, mapping = ITEMS, _with_aliases(mapping, names)
+    if form is not None:
+        return form, form.records(itertools.chain(begin, values), key), mapping
+    if first == "{":  # an object over several lines
+        raise _unknown(called)
+    file.seek(0)
+    return LINES, _lines(file), mapping
+
+
+def _unknown(called: str) -> ImportFileError:
+    return ImportFileError(
+        f"{called}: its format is not imported: give JSON lines (one object a line), a JSON array of objects, CSV "
+        "with a header line, Markdown, or an export of ChatGPT, Claude, mem0, Hindsight, LangChain or OpenAI"
     )
 
 
@@ -321,20 +456,11 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, object]]:
             if len(line) > MAX_LINE_BYTES:
                 raise InvalidMessage(f"the line is longer than {MAX_LINE_BYTES} bytes")
             if text:
-                yield number, _read_json(text)
+                yield number, read_json(text)
         except UnicodeDecodeError as error:
             yield number, InvalidMessage(f"not UTF-8 at byte {error.start} of the line")
         except InvalidMessage as error:
             yield number, error
-
-
-def _items(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records, ImportMapping]:
-    try:
-        items = cast("list[Any]", _read_json(file.read().decode("utf-8-sig")))
-    except InvalidMessage as error:
-        raise ImportFileError(f"{called}: {error}") from error
-    first = cast("dict[str, Any]", items[0]) if items and isinstance(items[0], dict) else {}
-    return enumerate(items, 1), _with_aliases(mapping, list(first))
 
 
 def _rows(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records, ImportMapping]:
@@ -382,38 +508,6 @@ def _value(target: str, cell: str) -> Any:
     return cell.strip() if target in _TIMES or target == "id" else cell
 
 
-def _read_json(text: str) -> object:
-    """What the text says; InvalidMessage where JSON says nothing, or something would be lost of it."""
-    try:
-        return _READER.decode(text)
-    except json.JSONDecodeError as error:
-        at = f"line {error.lineno}, column" if error.lineno > 1 else "column"
-        raise InvalidMessage(f"not JSON: {error.msg} at {at} {error.colno}") from error
-    except ValueError as error:  # a number of more digits than Python reads
-        raise InvalidMessage(f"a number is too long: {error}") from error
-    except RecursionError as error:
-        raise InvalidMessage("the JSON is nested too deeply") from error
-
-
-def _finite(digits: str) -> float:
-    if math.isinf(number := float(digits)):
-        raise InvalidMessage(f"the number {digits[:40]} is too large")
-    return number
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object; of a name that comes twice one value would be lost."""
-    if len(found := dict(pairs)) < len(pairs):
-        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise InvalidMessage(f"the field {twice[:60]!r} is given twice")
-    return found
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidMessage(f"{name} is no JSON number")
-
-
-_READER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_each_once)
 _IN_FLIGHT = 4
 # A lagging copy that has not moved for so long is not waited for any longer.
 _STALLED_S, _LOOK_EVERY_S = 15.0, 0.1
