@@ -6,6 +6,7 @@ How long what is kept is said by the file that ORION_RETENTION names, for all te
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
@@ -37,7 +38,7 @@ from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened, own_copy
 from orion_recall.serving.explain import answer_recall_requests
 from orion_recall.settings import Settings
-from orion_recall.tasks import POSTGRES_S, Backoff, cancel
+from orion_recall.tasks import POSTGRES_S, Backoff, cancel, in_time
 
 # Days; `keep` in the file is None.
 _Days = Annotated[
@@ -91,6 +92,7 @@ def _read(settings: Settings) -> _File:
 
 
 log = logging.getLogger("orion_recall.service")
+_LEAVE_S = 1.0
 
 
 class BackgroundWork:
@@ -126,7 +128,9 @@ class BackgroundWork:
         self._is_stopping = False
         tombstones = opened.sources.tombstones
         tombstones.follow(self.projections)
-        self.freshness = Freshness(bus.redis, bus.changes, settings, tombstones, told=self._stored.set)
+        self.freshness = Freshness(
+            bus.redis, bus.changes, settings, tombstones, own_copy=own_copy(settings), told=self._stored.set
+        )
 
     @property
     def projections(self) -> tuple[Projection, ...]:
@@ -166,6 +170,9 @@ class BackgroundWork:
 
     async def close(self) -> None:
         if self._pool is not None:
+            # Else receipts would wait for the copies of a worker that has ended.
+            with contextlib.suppress(RecordError, TimeoutError):
+                await in_time(Record(self._pool).leave(own_copy(self._settings)), _LEAVE_S)
             await close_pool(self._pool)
 
     def terminate(self) -> None:

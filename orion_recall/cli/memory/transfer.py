@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,7 +67,8 @@ def import_memories(
                 shown.update(reading, description=f"storing ({counted(summary.read, summary.unit)})")
 
             async with open_client(settings, service="orion-recall-import") as client:
-                summary = await import_file(client.store, path, mapping, advanced=stored, called=called)
+                store = partial(client.store, wait_s=0)  # it is waited for at the end
+                summary = await import_file(store, path, mapping, advanced=stored, called=called)
             if not wait or summary.position is None:
                 return summary, "caught_up" if wait else "not_waited_for", None
             if settings.dsn is None:

@@ -1,7 +1,7 @@
 """Handlers of the intake messages: store, update, delete, feedback.
 
 Every memory of a message is judged alone. Change, history, outbox and receipt are one transaction. Then the other
-workers get tombstones, and the receipt goes out when every copy has the change, or with `pending` after a time-out.
+workers get tombstones, and the receipt goes out when every copy has it, or with `pending` after a time-out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record, delete, matching, update
-from orion_recall.memory.replicas.tombstones import TombstoneStream, registered_positions
+from orion_recall.memory.replicas.tombstones import TombstoneStream, by_number
 from orion_recall.postgres.periods import OF_TENANT, OldRows
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.settings import Settings
@@ -64,7 +64,7 @@ _REDACTED = frozenset(("text", "title", "entities", "metadata"))
 # Of a dry run: the first ids.
 _SHOWN = 100
 # Time for sending the receipt itself.
-_POLL_S, _RESERVE_S = 0.05, 0.25
+_POLL_S, _RESERVE_S = 0.02, 0.25
 # Who asks and judges at once is faster than the sink, which writes about ten times a second.
 _TRIES, _PAUSE_S = 10, 0.1
 
@@ -134,6 +134,8 @@ class MessageHandlers:
         self._settings, self._maybe_pool, self._tombstones = settings, pool, tombstones
         self._are_persisted, self._wake = are_persisted, wake
         self._composing = asyncio.Lock()  # several threads would slow recalls
+        # Copies that a receipt has waited for in vain, and the position that it wanted.
+        self._late: dict[tuple[str, str], int] = {}
         self.by_stream: Mapping[str, Handler] = {
             "stores": Handler(STORE_KIND, RECEIPT_KIND, self._store, partial(_receipt_of, ())),
             "updates": Handler(UPDATE_KIND, RECEIPT_KIND, self._update, partial(_receipt_of, ())),
@@ -157,9 +159,7 @@ class MessageHandlers:
         verdicts = iter(result.verdicts)
         results = [next(verdicts) if isinstance(one, Memory) else one for one in composed]
         receipt = _receipt_of(results, position=result.position)
-        if receipt.stored:
-            self._wake()
-        return await self._settled(receipt, result.superseded, time_left_s)
+        return await self._settled(receipt, result.superseded, message.wait_ms, time_left_s)
 
     async def _update(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         settings = self._settings
@@ -231,28 +231,47 @@ class MessageHandlers:
         request_hash = await asyncio.to_thread(_request_hash, kind, message)
         receipt = await answered_once(self._pool, tenant, key, request_hash, done)
         done_to = [one.id for one in receipt.results if one.status in ("updated", "deleted")]
-        return await self._settled(receipt, [(tenant, one) for one in done_to if one is not None], time_left_s)
+        changed = [(tenant, one) for one in done_to if one is not None]
+        return await self._settled(receipt, changed, message.wait_ms, time_left_s)
 
     async def _settled(
-        self, receipt: MemoryReceiptV1, changed: Collection[tuple[str, str]], time_left_s: float
+        self,
+        receipt: MemoryReceiptV1,
+        changed: Collection[tuple[str, str]],
+        wait_ms: int | None,
+        time_left_s: float,
     ) -> MemoryReceiptV1:
-        """The receipt when the copies have the change, or with `pending`. Meanwhile tombstones hide what was."""
-        if not changed or receipt.position is None:
+        """The receipt when every copy has it, or with `pending`. Meanwhile tombstones hide what was.
+
+        Without `wait_ms` a copy that another receipt has waited for in vain is not waited for until it is there:
+        stores would come as slowly as the slowest worker.
+        """
+        if (position := receipt.position) is None:
             return receipt
         self._wake()
-        position = receipt.position
-        await self._tombstones.publish({memory_key(*one): position for one in changed})
+        usual_s = self._settings.acknowledge_ms / 1000
+        wait_s = min(usual_s if wait_ms is None else wait_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
+        if changed or wait_s:
+            await self._tombstones.publish({memory_key(*one): position for one in changed})
         loop = asyncio.get_running_loop()
-        until = loop.time() + min(self._settings.acknowledge_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
+        until, late = loop.time() + wait_s, self._late if wait_ms is None else {}
         try:
-            while min((kept := await registered_positions(self._pool)).values(), default=position) < position:
-                if loop.time() + _POLL_S > until:
-                    return receipt.model_copy(update={"pending": True})
+            while True:
+                copies = await self._tombstones.copies(self._pool)
+                if not (lagging := [one for one in copies if one.position < position]):
+                    break
+                is_over = loop.time() + _POLL_S > until
+                if is_over and wait_s >= usual_s:
+                    self._late |= {(one.kind, one.copy): position for one in lagging}
+                if is_over or any(one.position < late.get((one.kind, one.copy), 0) for one in lagging):
+                    kinds = sorted({one.kind for one in lagging}, reverse=True)
+                    return receipt.model_copy(update={"pending": True, "pending_in": kinds})
                 await asyncio.sleep(_POLL_S)
         except RecordError as error:
             log.warning("the copies' positions cannot be read, so a receipt is pending at %d: %s", position, error)
             return receipt.model_copy(update={"pending": True})
-        await self._tombstones.reached(kept)
+        if changed:
+            await self._tombstones.reached(by_number(copies))
         return receipt.model_copy(update={"pending": False})
 
     async def _feedback(self, received: Received, time_left_s: float) -> RecallReceiptV1:
@@ -409,7 +428,7 @@ def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
 
 
 def _request_hash(kind: str, message: BaseModel) -> str:
-    asked = message.model_dump(mode="json", exclude={"reply_to", "idempotency_key"})
+    asked = message.model_dump(mode="json", exclude={"reply_to", "idempotency_key", "wait_ms"})
     return hashlib.sha256(json.dumps([kind, asked], sort_keys=True).encode()).hexdigest()
 
 
