@@ -77,6 +77,7 @@ def odd(
     return Odd(fields={"envelope": json.dumps(whole)}, outcome=outcome, says=says, on_own=on_own)
 
 
+NOTHING: dict[str, Any] = {}
 ODD = {
     "wrong JSON": Odd(fields={"envelope": '{"correlation_id": "c-odd", "payload": {'}, says="not JSON"),
     "no JSON at all": Odd(fields={"envelope": b"\xff\xfe\x00\x80"}, says="not JSON"),
@@ -140,7 +141,7 @@ ODD = {
     "options that are a list": odd("payload.options", payload=QUESTION | {"options": ["tenant"]}),
     "a ttl that has run out": odd("the ttl of 0 ms ran out", outcome="expired", ttl_ms=0),
     "a ttl that has run out, with options": odd(
-        "the ttl of 0 ms ran out", payload=QUESTION | {"options": {}}, outcome="expired", ttl_ms=0
+        "the ttl of 0 ms ran out", payload={**QUESTION, "options": NOTHING}, outcome="expired", ttl_ms=0
     ),
     "a tenant that is not served": odd(
         "tenant 'elsewhere' is not served here",

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -45,7 +46,7 @@ from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, Re
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.compose import Patch, compose
-from orion_recall.memory.record.record import Record, delete, matching, update
+from orion_recall.memory.record.record import CopyPosition, Record, delete, matching, update
 from orion_recall.memory.replicas.tombstones import TombstoneStream, by_number
 from orion_recall.postgres.periods import OF_TENANT, OldRows
 from orion_recall.postgres.pool import Connection, Pool, borrow
@@ -58,6 +59,8 @@ from orion_recall.values import Memory
 log = logging.getLogger("orion_recall.memory")
 # About five milliseconds of composing.
 _AT_A_TIME = 4
+# Each holds a connection while it waits for the outbox.
+_WRITING_AT_ONCE = 4
 _LONGEST_ID = 512
 _DONE = ("updated", "unchanged", "deleted")
 _REDACTED = frozenset(("text", "title", "entities", "metadata"))
@@ -134,6 +137,9 @@ class MessageHandlers:
         self._settings, self._maybe_pool, self._tombstones = settings, pool, tombstones
         self._are_persisted, self._wake = are_persisted, wake
         self._composing = asyncio.Lock()  # several threads would slow recalls
+        self._writing = asyncio.Semaphore(_WRITING_AT_ONCE)
+        self._looking, self._looked_at = asyncio.Lock(), -math.inf
+        self._copies: list[CopyPosition] = []
         # Copies that a receipt has waited for in vain, and the position that it wanted.
         self._late: dict[tuple[str, str], int] = {}
         self.by_stream: Mapping[str, Handler] = {
@@ -155,7 +161,8 @@ class MessageHandlers:
         async with self._composing:
             # Hashing and extraction of a large batch take a while: not on the loop.
             composed = await asyncio.to_thread(compose_all, message.memories, self._settings, received.caller)
-        result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
+        async with self._writing:
+            result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
         verdicts = iter(result.verdicts)
         results = [next(verdicts) if isinstance(one, Memory) else one for one in composed]
         receipt = _receipt_of(results, position=result.position)
@@ -229,7 +236,8 @@ class MessageHandlers:
         if message.idempotency_key is not None:
             key = f"key:{message.idempotency_key}"
         request_hash = await asyncio.to_thread(_request_hash, kind, message)
-        receipt = await answered_once(self._pool, tenant, key, request_hash, done)
+        async with self._writing:
+            receipt = await answered_once(self._pool, tenant, key, request_hash, done)
         done_to = [one.id for one in receipt.results if one.status in ("updated", "deleted")]
         changed = [(tenant, one) for one in done_to if one is not None]
         return await self._settled(receipt, changed, message.wait_ms, time_left_s)
@@ -257,7 +265,7 @@ class MessageHandlers:
         until, late = loop.time() + wait_s, self._late if wait_ms is None else {}
         try:
             while True:
-                copies = await self._tombstones.copies(self._pool)
+                copies = await self._positions()
                 if not (lagging := [one for one in copies if one.position < position]):
                     break
                 is_over = loop.time() + _POLL_S > until
@@ -273,6 +281,14 @@ class MessageHandlers:
         if changed:
             await self._tombstones.reached(by_number(copies))
         return receipt.model_copy(update={"pending": False})
+
+    async def _positions(self) -> list[CopyPosition]:
+        """Every live copy, as of a moment ago: all receipts that wait look together."""
+        async with self._looking:
+            clock = asyncio.get_running_loop().time
+            if clock() - self._looked_at >= _POLL_S:
+                self._copies, self._looked_at = await self._tombstones.copies(self._pool), clock()
+            return self._copies
 
     async def _feedback(self, received: Received, time_left_s: float) -> RecallReceiptV1:
         """Stores it, also after the ttl; idempotent. What is about no decision of its tenant is refused."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,7 +95,7 @@ def test_what_the_next_recall_may_not_find_is_said(
     pending: bool | None, named: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verdicts = [MemoryVerdictV1(id="m-1", status="stored")]
-    counts = {"stored": 1, "unchanged": 0, "conflict": 0, "rejected": 0, "position": 4}
+    counts: Any = {"stored": 1, "unchanged": 0, "conflict": 0, "rejected": 0, "position": 4}
     receipt = MemoryReceiptV1(**counts, pending=pending, pending_in=named, results=verdicts)
     assert say(receipt) == 0
     printed = " ".join(capsys.readouterr().out.split())

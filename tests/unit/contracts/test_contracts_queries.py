@@ -37,7 +37,7 @@ def test_an_unknown_option_is_refused_with_the_nearest_one(options: dict[str, An
 @pytest.mark.parametrize("options", [{"tennant": "acme"}, {"include": {"trce": True}}, {"zzz": None}])
 def test_the_schema_has_no_unknown_option_either(options: dict[str, Any]) -> None:
     schema = json.loads((shipped_folder("contracts") / "recall.query.v1.schema.json").read_text("utf-8"))
-    validator = Draft202012Validator(schema)
+    validator: Any = Draft202012Validator(schema)
     assert validator.is_valid({"fragment": "a", "options": {"tenant": "acme", "include": {"trace": True}}})
     assert not validator.is_valid({"fragment": "a", "options": options})
 

@@ -328,6 +328,7 @@ def waiting_on(copies: Copies) -> Callable[..., Awaitable[MemoryReceiptV1]]:
 
     def receipt(position: int, wait_ms: int | None = None, *, usual_ms: int = 30_000) -> Awaitable[MemoryReceiptV1]:
         served._settings = away.changed(acknowledge_ms=usual_ms)  # pyright: ignore[reportPrivateUsage]
+        served._looked_at = -math.inf  # pyright: ignore[reportPrivateUsage]
         made = MemoryReceiptV1(stored=1, unchanged=0, conflict=0, rejected=0, position=position, results=[])
         return served._settled(made, (), wait_ms, math.inf)  # pyright: ignore[reportPrivateUsage]
 
@@ -337,7 +338,7 @@ def waiting_on(copies: Copies) -> Callable[..., Awaitable[MemoryReceiptV1]]:
 @pytest.mark.parametrize(
     ("looks", "pending", "named"),
     [
-        ([{}], False, []),
+        ([dict[str, int]()], False, list[str]()),
         ([{"index@a": 7, "graph@a": 7}], False, []),
         ([{"index@a": 6, "graph@a": 7}, {"index@a": 7, "graph@a": 7}], False, []),
         ([{"index@a": 9, "graph@a": 9, "index@b": 6}, {"index@a": 9, "graph@a": 9, "index@b": 8}], False, []),
