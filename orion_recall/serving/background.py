@@ -92,7 +92,7 @@ def _read(settings: Settings) -> _File:
 
 
 log = logging.getLogger("orion_recall.service")
-_LEAVE_S = 1.0
+_LEAVE_S, _LOOK_EVERY_S = 1.0, 0.02
 
 
 class BackgroundWork:
@@ -167,6 +167,14 @@ class BackgroundWork:
             await cancel(intake, *tasks)
         for task in done:
             task.result()
+
+    async def caught_up(self) -> None:
+        """Returns once the copies that are this process's alone have all of the outbox, or cannot go on."""
+        while self._settings.dsn is not None:
+            own = [one for one in self.projectors if not one.projection.shared]
+            if self.sink is not None and all(one.lag == 0 or one.error is not None for one in own):
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
 
     async def close(self) -> None:
         if self._pool is not None:

@@ -17,8 +17,10 @@ from serving import caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
-from orion_recall.contracts import RecallReplyV1
+from orion_recall.contracts import MemoryV1, RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
@@ -148,6 +150,26 @@ async def test_a_worker_registers_its_copies_before_its_first_query_and_leaves_t
     async with started(settings):
         assert await registered() == {"index": False, "graph": False}
     assert await registered() == {"index": True, "graph": True}
+
+
+async def test_what_was_stored_while_a_worker_was_away_is_found_by_its_first_answer(
+    settings: Settings, pool: Pool, service_engines: EmbeddedEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = EdgeIndex.apply
+
+    async def slow(index: EdgeIndex, changes: Sequence[Change]) -> None:
+        for _ in range(100):  # turns of the loop: a query that was taken meanwhile would have its answer
+            await asyncio.sleep(0.005)
+        await apply(index, changes)
+
+    await Record(pool).store([compose(MemoryV1(id="m-1", text=TEXT, speaker="Ana"), "default")])
+    monkeypatch.setattr(EdgeIndex, "apply", slow)
+    async with RecallClient.connect(service_engines.redis_url, prefix=settings.prefix) as client:
+        early = asyncio.create_task(asked(client, "default"))
+        async with started(settings):
+            for name, reply in (await early).items():
+                assert [item.id for item in reply.bundle.items] == ["m-1"], name
+                assert reply.bundle.items[0].ranks is not None and "vector" in reply.bundle.items[0].ranks
 
 
 @pytest.mark.slow
