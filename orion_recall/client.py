@@ -43,6 +43,7 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.contracts.fields import refuse_unknown, refuse_unknown_names
+from orion_recall.contracts.memory import MAX_WAIT_MS
 from orion_recall.errors import BusUnavailable, ClientError, InvalidMessage
 
 Reply = TypeVar("Reply", bound=BaseModel)
@@ -50,6 +51,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _STORED = MemoryV1.model_fields.keys()
 _CHANGED = _STORED | {"expected_version"}
+_LONGEST_WAIT_S = MAX_WAIT_MS // 1000
 
 
 class RecallClient:
@@ -143,15 +145,20 @@ class RecallClient:
         self,
         memories: Sequence[Mapping[str, Any]],
         *,
+        wait_s: float | None = None,
         timeout_s: float = 60.0,
         **how: Unpack[CallOptions],
     ) -> MemoryReceiptV1:
         """The receipt for up to 1,000 memories, each a mapping of MemoryV1's fields.
 
         `id` and `text` are needed; times (`occurred_at`, …) are ISO 8601 text or datetimes, with a zone. Each
-        memory is judged alone: `receipt.results` has its status, and why it was rejected. Raises as the class says.
+        memory is judged alone: `receipt.results` has its status, and why it was rejected.
+
+        It comes when the next recall can find them, on any worker, after `wait_s` seconds at most: 0 to 30, by
+        default what ORION_ACKNOWLEDGE_MS of the workers says, 2. `receipt.pending` is True where that was not long
+        enough, and `receipt.pending_in` names what does not have them yet: index, graph. Raises as the class says.
         """
-        payload = {"memories": _memories(memories, _STORED)}
+        payload = {"memories": _memories(memories, _STORED)} | _waiting_for(wait_s)
         return await self._call(STORE_KIND, payload, MemoryReceiptV1, timeout_s, **how)
 
     async def update(
@@ -164,6 +171,7 @@ class RecallClient:
         actor: str | None = None,
         idempotency_key: str | None = None,
         expected_count: int | None = None,
+        wait_s: float | None = None,
         timeout_s: float = 60.0,
         **how: Unpack[CallOptions],
     ) -> MemoryReceiptV1:
@@ -172,7 +180,8 @@ class RecallClient:
         Each of `memories` has `id`, the fields to change (None clears one), and perhaps `expected_version`.
         `expected_count` is how many `where` must match; without it nothing changes, and `receipt.matched` says how
         many it would be. `actor` is recorded in the history. The same request under the same
-        `idempotency_key` gets the first receipt again. Raises as the class says.
+        `idempotency_key` gets the first receipt again. `wait_s`, `receipt.pending` and `receipt.pending_in` are as
+        in `store`; meanwhile recalls leave the memories out. Raises as the class says.
         """
         given = _given(
             memories=None if memories is None else _memories(memories, _CHANGED),
@@ -182,6 +191,7 @@ class RecallClient:
             actor=actor,
             idempotency_key=idempotency_key,
             expected_count=expected_count,
+            **_waiting_for(wait_s),
         )
         payload = _json(_read(MemoryUpdateV1, given, "message"))
         return await self._call(UPDATE_KIND, payload, MemoryReceiptV1, timeout_s, **how)
@@ -197,14 +207,15 @@ class RecallClient:
         erase: bool = False,
         idempotency_key: str | None = None,
         expected_count: int | None = None,
+        wait_s: float | None = None,
         timeout_s: float = 60.0,
         **how: Unpack[CallOptions],
     ) -> MemoryReceiptV1:
         """The receipt for deletions, by id or by what `where` matches. A deleted memory never comes back.
 
         With `erase` the history keeps no word of them either. `reason` and `actor` are for the history;
-        `expected_count` and `idempotency_key` are as in `update`. `receipt.pending` is False once nothing shows the
-        memories any more. Raises as the class says.
+        `expected_count`, `idempotency_key` and `wait_s` are as in `update`. `receipt.pending` is False once nothing
+        shows the memories any more. Raises as the class says.
         """
         given = _given(
             ids=ids,
@@ -215,6 +226,7 @@ class RecallClient:
             erase=erase or None,
             idempotency_key=idempotency_key,
             expected_count=expected_count,
+            **_waiting_for(wait_s),
         )
         payload = _json(_read(MemoryDeleteV1, given, "message"))
         return await self._call(DELETE_KIND, payload, MemoryReceiptV1, timeout_s, **how)
@@ -264,6 +276,14 @@ class RecallClient:
 def _given(**fields: Any) -> dict[str, Any]:
     """The fields that were given."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _waiting_for(wait_s: float | None) -> dict[str, int]:
+    if wait_s is None:
+        return {}
+    if not (isinstance(wait_s, int | float) and 0 <= wait_s <= _LONGEST_WAIT_S):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidMessage(f"wait_s: expected 0 to {_LONGEST_WAIT_S} seconds (got {wait_s!r:.60})")
+    return {"wait_ms": round(wait_s * 1000)}
 
 
 def _read(model: type[Reply], fields: Mapping[str, Any], where: str) -> Reply:

@@ -330,7 +330,7 @@ class Settings(BaseSettings):
     memory_kinds: MemoryKinds = _setting((), f"kinds of memories beside {', '.join(MEMORY_KINDS)}")
     where_cap: int = _setting(1000, "memories that one update or delete by query may change at most", ge=1)
     acknowledge_ms: int = _setting(
-        2000, "how long a receipt of a change waits for index and graph everywhere", ge=0
+        2000, "how long a receipt waits for index and graph everywhere, where its message does not say", ge=0
     )
 
     decisions_retention_days: int | None = _setting(

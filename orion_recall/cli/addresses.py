@@ -44,6 +44,13 @@ DataFolder = Annotated[Path | None, typer.Option("--data", metavar="DIR", help=_
 Actor = Annotated[str | None, typer.Option(help="Name of who does this, for the history.")]
 Tenant = Annotated[str | None, typer.Option(help="The tenant (default: ORION_DEFAULT_TENANT).")]
 Timeout = Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the receipt.")]
+Wait = Annotated[
+    float | None,
+    typer.Option(
+        "--wait",
+        help="Seconds it may take until the next recall goes by it; 0: do not wait (default: the worker's, 2).",
+    ),
+]
 
 
 def find(data: Path | None) -> Settings:

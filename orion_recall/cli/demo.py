@@ -8,6 +8,7 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,7 +119,7 @@ async def _import(client: RecallClient, pool: Pool, folder: Path, now: datetime)
     file = folder / "sample.jsonl"
     memories = sample_memories(now, _first_run(folder, now))
     file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
-    summary = await import_file(client.store, file, batch_size=20)
+    summary = await import_file(partial(client.store, wait_s=0), file, batch_size=20)
     waited = await wait_for_copies(Record(pool).copies, summary.position or 0)
     if not waited.caught_up:
         what = " and ".join((*(one.kind for one in waited.lagging), *waited.missing))

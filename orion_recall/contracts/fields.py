@@ -114,7 +114,7 @@ def refuse_unknown_names(names: Iterable[object], known: Collection[str], where:
 
 def nearest(name: object, known: Collection[str]) -> str:
     """Advice about an unknown name: `did you mean tenant?`, or all known names where none is near."""
-    near = get_close_matches(str(name), known, 1)
+    near = get_close_matches(str(name).lower(), known, 1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
 
 

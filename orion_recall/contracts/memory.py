@@ -20,6 +20,7 @@ FEEDBACK_RECEIPT_KIND = "recall.receipt.v1"
 
 MAX_MEMORIES_PER_STORE = 1000
 MAX_TEXT_CHARS = 100_000
+MAX_WAIT_MS = 30_000
 
 
 def _no_bool(value: object) -> object:
@@ -65,10 +66,22 @@ _Batch = Annotated[
 ]
 
 
+_Wait = Annotated[
+    int,
+    Field(
+        ge=0,
+        le=MAX_WAIT_MS,
+        description="how long the receipt waits until the next recall goes by it, on any worker; 0: not at all; "
+        "left out: ORION_ACKNOWLEDGE_MS",
+    ),
+]
+
+
 class MemoryStoreV1(f.Message):
     """A batch of memories. Each is judged alone: one bad memory does not hold up the others."""
 
     memories: _Batch
+    wait_ms: _Wait | None = None
     reply_to: str | None = None
 
 
@@ -84,7 +97,7 @@ class MemoryReceiptV1(f.Message):
     """The answer to `memory.store.v1`, `memory.update.v1` and `memory.delete.v1`.
 
     `position` is the outbox position at which all of it is projected. The fields after it are left out where they
-    have nothing to say; a store may have `pending`, when its memories take the place of others.
+    have nothing to say.
     """
 
     stored: int
@@ -96,7 +109,15 @@ class MemoryReceiptV1(f.Message):
     deleted: int = 0
     missing: int = 0
     matched: int | None = Field(default=None, description="memories that `where` matches, in a dry run")
-    pending: bool | None = Field(default=None, description="of a change: whether a copy may still show what was")
+    pending: bool | None = Field(
+        default=None,
+        description="false: every worker's next recall goes by it; true: some copy does not have it yet, and may "
+        "miss what is new; what was changed or deleted is left out meanwhile",
+    )
+    pending_in: list[str] = Field(
+        default_factory=list[str],
+        description="what does not have it yet: index, graph; left out where that cannot be told",
+    )
     results: list[MemoryVerdictV1]
     error: f.ErrorInfo | None = None
 
@@ -191,6 +212,7 @@ class _Changing(f.Message):
     actor: _Actor | None = None
     idempotency_key: _Key | None = None
     expected_count: _Count | None = None
+    wait_ms: _Wait | None = None
     reply_to: str | None = None
 
     @model_validator(mode="after")

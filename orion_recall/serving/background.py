@@ -6,6 +6,7 @@ How long what is kept is said by the file that ORION_RETENTION names, for all te
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
@@ -37,7 +38,7 @@ from orion_recall.profile.watch import LoadedProfile
 from orion_recall.serving.backends import Opened, own_copy
 from orion_recall.serving.explain import answer_recall_requests
 from orion_recall.settings import Settings
-from orion_recall.tasks import POSTGRES_S, Backoff, cancel
+from orion_recall.tasks import POSTGRES_S, Backoff, cancel, in_time
 
 # Days; `keep` in the file is None.
 _Days = Annotated[
@@ -91,6 +92,7 @@ def _read(settings: Settings) -> _File:
 
 
 log = logging.getLogger("orion_recall.service")
+_LEAVE_S, _LOOK_EVERY_S = 1.0, 0.02
 
 
 class BackgroundWork:
@@ -126,7 +128,9 @@ class BackgroundWork:
         self._is_stopping = False
         tombstones = opened.sources.tombstones
         tombstones.follow(self.projections)
-        self.freshness = Freshness(bus.redis, bus.changes, settings, tombstones, told=self._stored.set)
+        self.freshness = Freshness(
+            bus.redis, bus.changes, settings, tombstones, own_copy=own_copy(settings), told=self._stored.set
+        )
 
     @property
     def projections(self) -> tuple[Projection, ...]:
@@ -164,8 +168,19 @@ class BackgroundWork:
         for task in done:
             task.result()
 
+    async def caught_up(self) -> None:
+        """Returns once the copies that are this process's alone have all of the outbox, or cannot go on."""
+        while self._settings.dsn is not None:
+            own = [one for one in self.projectors if not one.projection.shared]
+            if self.sink is not None and all(one.lag == 0 or one.error is not None for one in own):
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
+
     async def close(self) -> None:
         if self._pool is not None:
+            # Else receipts would wait for the copies of a worker that has ended.
+            with contextlib.suppress(RecordError, TimeoutError):
+                await in_time(Record(self._pool).leave(own_copy(self._settings)), _LEAVE_S)
             await close_pool(self._pool)
 
     def terminate(self) -> None:

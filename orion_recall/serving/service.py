@@ -33,7 +33,7 @@ from orion_recall.serving.query_queue import Admission, QueryQueue
 from orion_recall.serving.trials import Shadows, to_decisions
 from orion_recall.serving.worker import Worker
 from orion_recall.settings import Settings
-from orion_recall.tasks import cancel
+from orion_recall.tasks import cancel, in_time
 
 _HASH_DIGITS = 12
 
@@ -61,6 +61,8 @@ async def check_settings(settings: Settings) -> None:
 
 
 _STOP_S = 10.0
+# A copy that is filled anew takes longer.
+_CATCH_UP_S = 5.0
 # How long what was cancelled may wait for Postgres. A sink's batch that is not written by then stays on the bus.
 _CUT_OFF_S = 2.0
 
@@ -201,11 +203,15 @@ class Service:
         await self._intake.refresh(())  # sets its clock
         await self.background.freshness.before_serving()
         await self._heartbeat.write()
-        parts = (self._queries, self.channels, self.background, self._profile_watch, self._heartbeat)
+        parts = (self.background, self._profile_watch, self._heartbeat)
         parts += (self.background.freshness, self._checks, self._disks, self.shadows)
         running = [asyncio.create_task(part.run()) for part in parts]
         opened = asyncio.create_task(self.channels.opened.wait())
         try:
+            # What was stored while it was away is found by its first answer, too.
+            with contextlib.suppress(TimeoutError):
+                await in_time(self.background.caught_up(), _CATCH_UP_S)
+            running[:0] = [asyncio.create_task(part.run()) for part in (self._queries, self.channels)]
             await asyncio.wait([opened, *running], return_when=asyncio.FIRST_COMPLETED)
             self._heartbeat.wake()
             self.is_taking = not self._stopping.is_set()

@@ -67,6 +67,7 @@ def up(servers: dict[str, str]) -> Generator[Up]:
     for folder in _folder():
         # On a busy machine no source is late.
         patient = {"ORION_DEADLINE_MS": "60000", "ORION_PROFILES_DIR": str(patient_profiles(folder))}
+        patient["ORION_ACKNOWLEDGE_MS"] = "30000"
         program = Program(folder, servers | patient)
         with program.started("up", "--json") as running:
             ready = running.ready()

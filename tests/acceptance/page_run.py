@@ -135,7 +135,7 @@ def environment(ready: Mapping[str, Any], folder: Path, settings: Mapping[str, s
 
 def patient_up(folder: Path, settings: Mapping[str, str]) -> AbstractContextManager[Running]:
     """An `up` of which no source is late on a busy machine: it would be missing from what a page shows."""
-    patient = {"ORION_DEADLINE_MS": "60000"}
+    patient = {"ORION_DEADLINE_MS": "60000", "ORION_ACKNOWLEDGE_MS": "30000"}
     program = Program(folder, {**patient, **settings}, module="tests.stand_ins.patient_program")
     return program.started("up", "--json")
 

@@ -23,6 +23,7 @@ import time
 from asyncio.subprocess import PIPE, Process
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,7 @@ async def import_what_is_told(url: str, dsn: str) -> None:
 
 async def _imported(client: RecallClient, record: Record, path: Path) -> dict[str, float]:
     began = time.perf_counter()
-    summary = await import_file(client.store, path)
+    summary = await import_file(partial(client.store, wait_s=0), path)
     stored_s = time.perf_counter() - began
     if summary.position is None or summary.rejected or summary.conflict:
         raise RuntimeError(f"not all of it was stored: {summary.describe()}")

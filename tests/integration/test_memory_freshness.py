@@ -17,9 +17,12 @@ from serving import caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
-from orion_recall.contracts import RecallReplyV1
+from orion_recall.contracts import MemoryV1, RecallReplyV1
 from orion_recall.engines.embedded import EmbeddedEngines
+from orion_recall.index.embedded.index import EdgeIndex
+from orion_recall.memory.record.compose import compose
 from orion_recall.memory.record.record import Record
+from orion_recall.memory.replicas.projector import Projector
 from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream
 from orion_recall.postgres.pool import Pool
 from orion_recall.serving.service import Service
@@ -88,6 +91,36 @@ async def test_while_a_copy_is_behind_the_receipt_says_pending_and_the_memory_is
     assert all("Zephyr" not in reply.bundle.rendered for reply in (await asked(client, tenant)).values())
 
 
+async def test_what_a_copy_does_not_have_yet_is_pending_and_the_copy_is_named(
+    client: RecallClient, service: Service, tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = {"id": "m-1", "text": TEXT, "tenant": tenant}
+    gate = Gate(service, monkeypatch)
+    try:
+        new = await client.store([memory], wait_s=0)
+        again = await client.store([memory], wait_s=0)
+        changed = await client.update([{"id": "m-1", "title": "Work"}], tenant=tenant, wait_s=0)
+        nothing = await client.delete(["m-2"], tenant=tenant, wait_s=0)
+    finally:
+        gate.open.set()
+    assert (new.stored, again.unchanged, changed.updated, nothing.missing) == (1, 1, 1, 1)
+    for receipt in (new, again, changed):
+        assert receipt.pending is True
+        assert "index" in receipt.pending_in
+    assert (nothing.position, nothing.pending, nothing.pending_in) == (None, None, [])
+
+
+async def test_what_is_not_pending_is_found_by_the_next_recall(
+    client: RecallClient, service: Service, tenant: str
+) -> None:
+    receipt = await client.store([{"id": "m-1", "text": TEXT, "tenant": tenant, "speaker": "Ana"}])
+    assert (receipt.pending, receipt.pending_in) == (False, [])
+    for name, reply in (await asked(client, tenant)).items():
+        assert [item.id for item in reply.bundle.items] == ["m-1"], name
+    again = await client.store([{"id": "m-1", "text": TEXT, "tenant": tenant, "speaker": "Ana"}])
+    assert (again.unchanged, again.pending) == (1, False)
+
+
 @pytest.fixture
 def settings(service_engines: EmbeddedEngines, database: str, prefix: str) -> Generator[Settings]:
     folder = Path(tempfile.mkdtemp(prefix="orion-fresh-", dir="/tmp"))
@@ -103,6 +136,40 @@ def settings(service_engines: EmbeddedEngines, database: str, prefix: str) -> Ge
         reply_ttl_s=60,
     )
     shutil.rmtree(folder)
+
+
+async def test_a_worker_registers_its_copies_before_its_first_query_and_leaves_them_when_it_ends(
+    settings: Settings, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Projector, "report", _never)  # it is not this that registers them
+
+    async def registered() -> dict[str, bool]:
+        return {one.kind: one.is_gone for one in await Record(pool).copies()}
+
+    assert await registered() == {}
+    async with started(settings):
+        assert await registered() == {"index": False, "graph": False}
+    assert await registered() == {"index": True, "graph": True}
+
+
+async def test_what_was_stored_while_a_worker_was_away_is_found_by_its_first_answer(
+    settings: Settings, pool: Pool, service_engines: EmbeddedEngines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply = EdgeIndex.apply
+
+    async def slow(index: EdgeIndex, changes: Sequence[Change]) -> None:
+        for _ in range(100):  # turns of the loop: a query that was taken meanwhile would have its answer
+            await asyncio.sleep(0.005)
+        await apply(index, changes)
+
+    await Record(pool).store([compose(MemoryV1(id="m-1", text=TEXT, speaker="Ana"), "default")])
+    monkeypatch.setattr(EdgeIndex, "apply", slow)
+    async with RecallClient.connect(service_engines.redis_url, prefix=settings.prefix) as client:
+        early = asyncio.create_task(asked(client, "default"))
+        async with started(settings):
+            for name, reply in (await early).items():
+                assert [item.id for item in reply.bundle.items] == ["m-1"], name
+                assert reply.bundle.items[0].ranks is not None and "vector" in reply.bundle.items[0].ranks
 
 
 @pytest.mark.slow

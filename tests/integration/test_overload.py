@@ -67,8 +67,9 @@ async def test_a_tenant_beside_a_flood_has_its_turn_and_what_is_beyond_the_bound
         await held(service, 11)
         await until(lambda: _is(service.queue.turned_away["full"], 19), "what has no room is turned away")
         await executor.ended(asked[-1])
-        refused = (await executor.replies(executor.reply_to))[0]["payload"]["error"]
-        assert refused["type"] == "refused" and refused["retry_after_ms"] >= 50
+        told = (await executor.replies(executor.reply_to))[0]["payload"]
+        assert told["error"]["type"] == told["bundle"]["stats"]["outcome"] == "refused"
+        assert told["error"]["retry_after_ms"] >= 50
         asked += [await executor.ask(of("quiet")) for _ in range(3)]
         await until(lambda: _is(service.queue.turned_away["full"], 22), "the flood has made room for the quiet one")
         source.gate.set()

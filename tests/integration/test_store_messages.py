@@ -250,7 +250,7 @@ async def test_without_a_right_every_message_is_answered_set_aside_and_in_nobody
     joint = "&" if "?" in database else "?"
     pool = await open_pool(f"{database}{joint}role={reader}", name="reader", max_size=6)
     async with desks(bus, pool, settings):
-        sent = [await send() for _ in range(6)]  # more than are served at once
+        sent = [await send() for _ in range(20)]  # more than are served at once
         await until(answered, "every message is answered", timeout_s=60)
         letters = [fields for _, fields in await rows(bus, f"{stream}:dead")]
         assert sorted(fields[b"entry_id"].decode() for fields in letters) == sorted(sent)

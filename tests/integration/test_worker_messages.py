@@ -67,7 +67,7 @@ class Odd:
     def has_options(self) -> bool:
         """Whether it can be read that its sender gave options, and so reads errors."""
         text = self.fields.get("envelope", "")
-        return isinstance(text, str) and '"options": {' in text and self.says != "not JSON"
+        return isinstance(text, str) and '"options": ' in text and self.says != "not JSON"
 
 
 def odd(
@@ -77,6 +77,7 @@ def odd(
     return Odd(fields={"envelope": json.dumps(whole)}, outcome=outcome, says=says, on_own=on_own)
 
 
+NOTHING: dict[str, Any] = {}
 ODD = {
     "wrong JSON": Odd(fields={"envelope": '{"correlation_id": "c-odd", "payload": {'}, says="not JSON"),
     "no JSON at all": Odd(fields={"envelope": b"\xff\xfe\x00\x80"}, says="not JSON"),
@@ -114,7 +115,34 @@ ODD = {
     "scope session without a session": odd(
         "session needs payload.session_id", payload=QUESTION | {"options": {"scope": "session"}}
     ),
+    **{
+        f"the option {name}": odd(
+            f"payload.options: there is no field {name!r}; did you mean {right}?",
+            payload=QUESTION | {"options": {name: value}},
+        )
+        for name, value, right in (
+            ("tennant", "acme", "tenant"),
+            ("Tenant", "acme", "tenant"),
+            ("agentId", "a-1", "agent_id"),
+            ("user_id", "u-1", "user"),
+            ("kind", ["plan"], "kinds"),
+            ("minScore", 0.5, "min_score"),
+            ("untill", "2026-03-01T09:30:00Z", "until"),
+        )
+    },
+    "an option that is near none": odd(
+        "payload.options: there is no field 'zzz'; there are tenant, scope",
+        payload=QUESTION | {"options": {"tenant": "default", "zzz": None}},
+    ),
+    "an unknown part of the reply": odd(
+        "payload.options.include: there is no field 'layer'; did you mean layers?",
+        payload=QUESTION | {"options": {"include": {"layer": True}}},
+    ),
+    "options that are a list": odd("payload.options", payload=QUESTION | {"options": ["tenant"]}),
     "a ttl that has run out": odd("the ttl of 0 ms ran out", outcome="expired", ttl_ms=0),
+    "a ttl that has run out, with options": odd(
+        "the ttl of 0 ms ran out", payload={**QUESTION, "options": NOTHING}, outcome="expired", ttl_ms=0
+    ),
     "a tenant that is not served": odd(
         "tenant 'elsewhere' is not served here",
         payload=QUESTION | {"options": {"tenant": "elsewhere"}},
@@ -152,7 +180,9 @@ async def test_a_message_that_cannot_be_served_is_answered_and_decided_once(
     reply = ended.reply
     if case.has_options:
         assert reply["payload"]["error"] == {"type": case.outcome, "message": ended.decision["error"]}
+        assert reply["payload"]["bundle"]["stats"]["outcome"] == case.outcome
     else:
+        assert "outcome" not in reply["payload"]["bundle"]["stats"]
         assert set(reply["payload"]) == {"bundle"}
     assert reply["payload"]["bundle"]["rendered"] == ""
     assert reply["payload"]["bundle"]["items"] == []

@@ -108,6 +108,28 @@ UNFIT: list[tuple[Calling, str]] = [
 ]
 
 
+@pytest.mark.parametrize(("wait_s", "told"), [(None, None), (0, 0), (0.25, 250), (30, 30_000)])
+async def test_how_long_a_receipt_waits_is_sent_where_it_is_given(wait_s: float | None, told: int | None):
+    calls: list[Calling] = [
+        lambda client: client.store([], wait_s=wait_s),
+        lambda client: client.update([{"id": "m", "text": "x"}], wait_s=wait_s),
+        lambda client: client.delete(["m"], wait_s=wait_s),
+    ]
+    for call in calls:
+        assert (await envelope_of(call))["payload"].get("wait_ms") == told
+
+
+@pytest.mark.parametrize("wait_s", [-0.001, 30.5, math.nan, math.inf, "2", [2]])
+async def test_a_wait_that_no_worker_would_take_is_not_sent(wait_s: Any):
+    calls: list[Calling] = [
+        lambda client: client.store([], wait_s=wait_s),
+        lambda client: client.update([{"id": "m", "text": "x"}], wait_s=wait_s),
+        lambda client: client.delete(["m"], wait_s=wait_s),
+    ]
+    for call in calls:
+        assert "wait_s: expected 0 to 30 seconds" in await refused(call)
+
+
 @pytest.mark.parametrize(("call", "why"), UNFIT)
 async def test_what_no_worker_could_use_is_not_sent(call: Calling, why: str):
     assert why in await refused(call)

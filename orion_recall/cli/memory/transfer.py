@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +75,8 @@ def import_memories(
                 summary = await import_file(_not_stored, path, mapping, advanced=stored, called=called)
                 return summary, "not_waited_for", None
             async with open_client(settings, service="orion-recall-import") as client:
-                summary = await import_file(client.store, path, mapping, advanced=stored, called=called)
+                store = partial(client.store, wait_s=0)  # it is waited for at the end
+                summary = await import_file(store, path, mapping, advanced=stored, called=called)
             if not wait or summary.position is None:
                 return summary, "caught_up" if wait else "not_waited_for", None
             if settings.dsn is None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from orion_recall.cli.addresses import DataFolder, Tenant, Timeout, find, open_client, within
+from orion_recall.cli.addresses import DataFolder, Tenant, Timeout, Wait, find, open_client, within
 from orion_recall.cli.memory.record import MemoryId
 from orion_recall.cli.options import kind_of, moment, with_fields
 from orion_recall.cli.output import Remark, counted, note, print_error, show, wants_json
@@ -48,6 +48,7 @@ def remember(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The sentence.")],
     fields: Any,
     undated: Annotated[bool, typer.Option("--undated", help="Store it without a date, not as said now.")] = False,
+    wait: Wait = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
 ) -> int:
@@ -61,7 +62,7 @@ def remember(
     memory["id"] = id_of(memory)
     if not undated:
         memory["mentioned_at"] = datetime.now(UTC).isoformat(timespec="seconds")
-    receipt = within(open_client(find(data)), lambda client: client.store([memory], timeout_s=timeout))
+    receipt = within(open_client(find(data)), lambda client: client.store([memory], wait_s=wait, timeout_s=timeout))
     # The same sentence with the time of another moment: what is known stays as it was.
     is_other = receipt.conflict and "was deleted" not in (receipt.results[0].reason or "")
     known = is_other or receipt.unchanged
@@ -69,6 +70,8 @@ def remember(
         return say(receipt)
     if known:
         note("it was remembered before")
+    if receipt.pending:
+        note(_not_yet(receipt))
     show({"id": memory["id"]} | receipt.model_dump(mode="json", exclude_unset=True), memory["id"])
     return 0
 
@@ -84,6 +87,7 @@ def store_memory(
     text: Annotated[str, typer.Option(help="What the memory says.")],
     sets: Sets = None,
     tenant: Tenant = None,
+    wait: Wait = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
 ) -> int:
@@ -96,7 +100,9 @@ def store_memory(
     """
     given = {"id": memory_id, "text": text, "tenant": tenant, **fields_of(sets)}
     memory = {name: value for name, value in given.items() if value is not None}
-    return say(within(open_client(find(data)), lambda client: client.store([memory], timeout_s=timeout)))
+    return say(
+        within(open_client(find(data)), lambda client: client.store([memory], wait_s=wait, timeout_s=timeout))
+    )
 
 
 @_of_change
@@ -106,6 +112,7 @@ def update_memory(
     sets: Sets = None,
     version: Annotated[int | None, typer.Option("--if-version", help="Only if it is at this version.")] = None,
     message: Any = None,
+    wait: Wait = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
 ) -> int:
@@ -120,13 +127,14 @@ def update_memory(
         raise SettingsError("there is nothing to change: give --text or --set FIELD=VALUE")
     patch |= {"id": memory_id} | ({} if version is None else {"expected_version": version})
     opening = open_client(find(data))
-    return say(within(opening, lambda client: client.update([patch], timeout_s=timeout, **message)))
+    return say(within(opening, lambda client: client.update([patch], wait_s=wait, timeout_s=timeout, **message)))
 
 
 @_of_delete
 def delete_memories(
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of memories.")],
     message: Any,
+    wait: Wait = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
 ) -> int:
@@ -137,7 +145,11 @@ def delete_memories(
 
     Example: `orion-recall memory delete m-1 m-2 --reason "said by mistake"`
     """
-    return say(within(open_client(find(data)), lambda client: client.delete(ids, timeout_s=timeout, **message)))
+    return say(
+        within(
+            open_client(find(data)), lambda client: client.delete(ids, wait_s=wait, timeout_s=timeout, **message)
+        )
+    )
 
 
 @_of_change
@@ -146,6 +158,7 @@ def update_matching(
     sets: Sets = None,
     yes: Yes = False,
     message: Any = None,
+    wait: Wait = None,
     timeout: Timeout = 60.0,
     data: DataFolder = None,
 ) -> int:
@@ -159,12 +172,17 @@ def update_matching(
     fields: dict[str, Any] = {"where": conditions_of(where), "set": fields_of(sets), **message}
     if not fields["set"]:
         raise SettingsError("there is nothing to change: give --set FIELD=VALUE")
-    return _change_matching("update", fields, timeout, data, yes=yes)
+    return _change_matching("update", {**fields, "wait_s": wait}, timeout, data, yes=yes)
 
 
 @_of_delete
 def delete_matching(
-    where: Where = None, yes: Yes = False, message: Any = None, timeout: Timeout = 60.0, data: DataFolder = None
+    where: Where = None,
+    yes: Yes = False,
+    message: Any = None,
+    wait: Wait = None,
+    timeout: Timeout = 60.0,
+    data: DataFolder = None,
 ) -> int:
     """Delete every memory that meets all conditions.
 
@@ -174,7 +192,7 @@ def delete_matching(
     Example: `orion-recall memory deleteq --where "text=gearbox crane" --where until=P30D`
     """
     fields: dict[str, Any] = {"where": conditions_of(where), **message}
-    return _change_matching("delete", fields, timeout, data, yes=yes)
+    return _change_matching("delete", {**fields, "wait_s": wait}, timeout, data, yes=yes)
 
 
 def _change_matching(what: str, fields: dict[str, Any], timeout_s: float, data: Path | None, *, yes: bool) -> int:
@@ -195,12 +213,20 @@ def _change_matching(what: str, fields: dict[str, Any], timeout_s: float, data: 
     return 1
 
 
+def _not_yet(receipt: MemoryReceiptV1) -> str:
+    told = "recalls may not find it yet: "
+    if not (kinds := receipt.pending_in):
+        return told + "whether index and graph have it cannot be seen"
+    do = "do" if len(kinds) > 1 else "does"
+    return f"{told}{' and '.join(kinds)} of some worker {do} not have it (see `orion-recall status`)"
+
+
 def say(receipt: MemoryReceiptV1) -> int:
     """Prints the receipt. The exit code is 1 where something was not done."""
     counts = Counter(one.status for one in receipt.results)
     line = ", ".join(f"{count} {status}" for status, count in counts.items()) or "nothing to do"
     if receipt.pending:
-        line += "; some copies of index and graph do not have it yet, and workers leave it out until then"
+        line += f"; {_not_yet(receipt)}"
     reasons = [f"{one.id}: {one.status}: {one.reason}" for one in receipt.results if one.reason is not None]
     show(
         receipt.model_dump(mode="json", exclude_unset=True),

@@ -35,7 +35,8 @@ from orion_recall.telemetry import (
 
 bus_log, log = logging.getLogger("orion_recall.bus"), logging.getLogger("orion_recall.memory")
 
-_AT_ONCE = 4
+# Most of them wait for the copies.
+_AT_ONCE = 16
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 2.0
 # Retries of a message that conflicts with another transaction.
 _MOST_TRIES = 5

@@ -1,7 +1,7 @@
 """Handlers of the intake messages: store, update, delete, feedback.
 
 Every memory of a message is judged alone. Change, history, outbox and receipt are one transaction. Then the other
-workers get tombstones, and the receipt goes out when every copy has the change, or with `pending` after a time-out.
+workers get tombstones, and the receipt goes out when every copy has it, or with `pending` after a time-out.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -45,8 +46,8 @@ from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, Re
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.compose import Patch, compose
-from orion_recall.memory.record.record import Record, delete, matching, update
-from orion_recall.memory.replicas.tombstones import TombstoneStream, registered_positions
+from orion_recall.memory.record.record import CopyPosition, Record, delete, matching, update
+from orion_recall.memory.replicas.tombstones import TombstoneStream, by_number
 from orion_recall.postgres.periods import OF_TENANT, OldRows
 from orion_recall.postgres.pool import Connection, Pool, borrow
 from orion_recall.settings import Settings
@@ -58,13 +59,15 @@ from orion_recall.values import Memory
 log = logging.getLogger("orion_recall.memory")
 # About five milliseconds of composing.
 _AT_A_TIME = 4
+# Each holds a connection while it waits for the outbox.
+_WRITING_AT_ONCE = 4
 _LONGEST_ID = 512
 _DONE = ("updated", "unchanged", "deleted")
 _REDACTED = frozenset(("text", "title", "entities", "metadata"))
 # Of a dry run: the first ids.
 _SHOWN = 100
 # Time for sending the receipt itself.
-_POLL_S, _RESERVE_S = 0.05, 0.25
+_POLL_S, _RESERVE_S = 0.02, 0.25
 # Who asks and judges at once is faster than the sink, which writes about ten times a second.
 _TRIES, _PAUSE_S = 10, 0.1
 
@@ -134,6 +137,11 @@ class MessageHandlers:
         self._settings, self._maybe_pool, self._tombstones = settings, pool, tombstones
         self._are_persisted, self._wake = are_persisted, wake
         self._composing = asyncio.Lock()  # several threads would slow recalls
+        self._writing = asyncio.Semaphore(_WRITING_AT_ONCE)
+        self._looking, self._looked_at = asyncio.Lock(), -math.inf
+        self._copies: list[CopyPosition] = []
+        # Copies that a receipt has waited for in vain, and the position that it wanted.
+        self._late: dict[tuple[str, str], int] = {}
         self.by_stream: Mapping[str, Handler] = {
             "stores": Handler(STORE_KIND, RECEIPT_KIND, self._store, partial(_receipt_of, ())),
             "updates": Handler(UPDATE_KIND, RECEIPT_KIND, self._update, partial(_receipt_of, ())),
@@ -153,13 +161,12 @@ class MessageHandlers:
         async with self._composing:
             # Hashing and extraction of a large batch take a while: not on the loop.
             composed = await asyncio.to_thread(compose_all, message.memories, self._settings, received.caller)
-        result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
+        async with self._writing:
+            result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
         verdicts = iter(result.verdicts)
         results = [next(verdicts) if isinstance(one, Memory) else one for one in composed]
         receipt = _receipt_of(results, position=result.position)
-        if receipt.stored:
-            self._wake()
-        return await self._settled(receipt, result.superseded, time_left_s)
+        return await self._settled(receipt, result.superseded, message.wait_ms, time_left_s)
 
     async def _update(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         settings = self._settings
@@ -229,31 +236,59 @@ class MessageHandlers:
         if message.idempotency_key is not None:
             key = f"key:{message.idempotency_key}"
         request_hash = await asyncio.to_thread(_request_hash, kind, message)
-        receipt = await answered_once(self._pool, tenant, key, request_hash, done)
+        async with self._writing:
+            receipt = await answered_once(self._pool, tenant, key, request_hash, done)
         done_to = [one.id for one in receipt.results if one.status in ("updated", "deleted")]
-        return await self._settled(receipt, [(tenant, one) for one in done_to if one is not None], time_left_s)
+        changed = [(tenant, one) for one in done_to if one is not None]
+        return await self._settled(receipt, changed, message.wait_ms, time_left_s)
 
     async def _settled(
-        self, receipt: MemoryReceiptV1, changed: Collection[tuple[str, str]], time_left_s: float
+        self,
+        receipt: MemoryReceiptV1,
+        changed: Collection[tuple[str, str]],
+        wait_ms: int | None,
+        time_left_s: float,
     ) -> MemoryReceiptV1:
-        """The receipt when the copies have the change, or with `pending`. Meanwhile tombstones hide what was."""
-        if not changed or receipt.position is None:
+        """The receipt when every copy has it, or with `pending`. Meanwhile tombstones hide what was.
+
+        Without `wait_ms` a copy that another receipt has waited for in vain is not waited for until it is there:
+        stores would come as slowly as the slowest worker.
+        """
+        if (position := receipt.position) is None:
             return receipt
         self._wake()
-        position = receipt.position
-        await self._tombstones.publish({memory_key(*one): position for one in changed})
+        usual_s = self._settings.acknowledge_ms / 1000
+        wait_s = min(usual_s if wait_ms is None else wait_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
+        if changed or wait_s:
+            await self._tombstones.publish({memory_key(*one): position for one in changed})
         loop = asyncio.get_running_loop()
-        until = loop.time() + min(self._settings.acknowledge_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
+        until, late = loop.time() + wait_s, self._late if wait_ms is None else {}
         try:
-            while min((kept := await registered_positions(self._pool)).values(), default=position) < position:
-                if loop.time() + _POLL_S > until:
-                    return receipt.model_copy(update={"pending": True})
+            while True:
+                copies = await self._positions()
+                if not (lagging := [one for one in copies if one.position < position]):
+                    break
+                is_over = loop.time() + _POLL_S > until
+                if is_over and wait_s >= usual_s:
+                    self._late |= {(one.kind, one.copy): position for one in lagging}
+                if is_over or any(one.position < late.get((one.kind, one.copy), 0) for one in lagging):
+                    kinds = sorted({one.kind for one in lagging}, reverse=True)
+                    return receipt.model_copy(update={"pending": True, "pending_in": kinds})
                 await asyncio.sleep(_POLL_S)
         except RecordError as error:
             log.warning("the copies' positions cannot be read, so a receipt is pending at %d: %s", position, error)
             return receipt.model_copy(update={"pending": True})
-        await self._tombstones.reached(kept)
+        if changed:
+            await self._tombstones.reached(by_number(copies))
         return receipt.model_copy(update={"pending": False})
+
+    async def _positions(self) -> list[CopyPosition]:
+        """Every live copy, as of a moment ago: all receipts that wait look together."""
+        async with self._looking:
+            clock = asyncio.get_running_loop().time
+            if clock() - self._looked_at >= _POLL_S:
+                self._copies, self._looked_at = await self._tombstones.copies(self._pool), clock()
+            return self._copies
 
     async def _feedback(self, received: Received, time_left_s: float) -> RecallReceiptV1:
         """Stores it, also after the ttl; idempotent. What is about no decision of its tenant is refused."""
@@ -409,7 +444,7 @@ def _refusal(count: int, expected: int, cap: int) -> MemoryReceiptV1 | None:
 
 
 def _request_hash(kind: str, message: BaseModel) -> str:
-    asked = message.model_dump(mode="json", exclude={"reply_to", "idempotency_key"})
+    asked = message.model_dump(mode="json", exclude={"reply_to", "idempotency_key", "wait_ms"})
     return hashlib.sha256(json.dumps([kind, asked], sort_keys=True).encode()).hexdigest()
 
 

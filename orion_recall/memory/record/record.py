@@ -268,6 +268,10 @@ class Record:
     async def heartbeat(self, copy: str, kind: str) -> None:
         await fetched(self._pool, "storing a heartbeat", sql.HEARTBEAT, copy, kind)
 
+    async def leave(self, copy: str) -> None:
+        """Says that nobody searches the copy any more: it counts as gone at once, until it reports again."""
+        await fetched(self._pool, "leaving a copy", sql.LEAVE, copy, GONE_AFTER_S + 1)
+
     async def forget(self, copy: str, *, silent_s: float = GONE_AFTER_S) -> list[str]:
         """Unregisters a copy without heartbeats for so long; its kinds, none while it has some."""
         rows = await fetched(self._pool, "forgetting a copy", sql.FORGET, copy, silent_s)

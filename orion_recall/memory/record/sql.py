@@ -114,6 +114,11 @@ ON CONFLICT (copy, kind) DO UPDATE SET position = excluded.position, updated_at 
 
 HEARTBEAT: LiteralString = "UPDATE projections SET updated_at = now() WHERE copy = $1 AND kind = $2"
 
+# As if its last heartbeat were so many seconds ago.
+LEAVE: LiteralString = """
+UPDATE projections SET updated_at = least(updated_at, now() - make_interval(secs => $2)) WHERE copy = $1
+"""
+
 # Only a copy without heartbeats for so many seconds: a live one would register again at once.
 FORGET: LiteralString = """
 DELETE FROM projections WHERE copy = $1 AND updated_at < now() - make_interval(secs => $2) RETURNING kind

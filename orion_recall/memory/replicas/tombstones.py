@@ -24,7 +24,7 @@ from redis.exceptions import RedisError
 from orion_recall.bus.connect import BUS_AWAY
 from orion_recall.errors import RecordError
 from orion_recall.interfaces import Projection
-from orion_recall.memory.record.record import GONE_AFTER_S
+from orion_recall.memory.record.record import CopyPosition, Record
 from orion_recall.postgres.pool import Pool, close_pool, fetched, open_pool
 from orion_recall.settings import Settings
 from orion_recall.tasks import BUS_S, Backoff, cancel
@@ -76,6 +76,11 @@ class Tombstones:
     def has_shared_copies(self) -> bool:
         return bool(self._reached)
 
+    @property
+    def own(self) -> list[Projection]:
+        """The copies that no other worker searches."""
+        return [one for one, number in self._copies if number is None]
+
     def _positions_now(self) -> list[int]:
         found: list[int] = []
         for one, number in self._copies:
@@ -118,10 +123,13 @@ class TombstoneStream:
         self._is_caught_up = False
 
     async def publish(self, positions: Mapping[int, int]) -> None:
-        """Publishes tombstones to every worker, this one first; waits while the bus is away."""
+        """Publishes tombstones to every worker, this one first; waits while the bus is away.
+
+        Without any it is news all the same: every worker's copies are brought up to date at once.
+        """
         self._known.add(positions)
         items = iter(positions.items())
-        messages: list[Mapping[str, Mapping[int, int]]] = []
+        messages: list[Mapping[str, Mapping[int, int]]] = [{_CHANGED: dict(islice(items, _MOST_POSITIONS))}]
         while some := dict(islice(items, _MOST_POSITIONS)):
             messages.append({_CHANGED: some})
         backoff = Backoff(*BUS_S)
@@ -142,6 +150,12 @@ class TombstoneStream:
         # Else they look at the record themselves, half a second later.
         with contextlib.suppress(*BUS_AWAY, RedisError):
             await self._add({_CHANGED: {}, _REACHED: copies})
+
+    async def copies(self, pool: Pool) -> list[CopyPosition]:
+        """Every live copy; a kind that this worker searches and nobody has registered yet is at 0. RecordError."""
+        found = await registered_copies(pool)
+        new = self._known.positions().keys() - {one.kind for one in found}
+        return found + [CopyPosition(copy="", kind=kind, position=0, updated_at=0.0) for kind in sorted(new)]
 
     async def catch_up(self) -> None:
         """Read what is there now. RedisError when the bus does not answer."""
@@ -199,11 +213,6 @@ def _numbers(fields: Mapping[bytes, bytes], name: str) -> dict[int, int]:
         return {}
 
 
-# A copy without heartbeats belongs to a worker that is gone. Such a worker reads what was changed before it serves.
-_REGISTERED: LiteralString = """
-SELECT kind, copy, position FROM projections WHERE updated_at > now() - make_interval(secs => $1)
-"""
-
 # Memories in the outbox after a position that were changed since they were stored. A copy at 0 holds the first page
 # at most: its worker ended before it could report.
 _CHANGED_SINCE: LiteralString = """
@@ -216,10 +225,17 @@ GROUP BY o.tenant, o.memory_id
 """
 
 
-async def registered_positions(pool: Pool) -> dict[int, int]:
-    """The position of every registered copy that has heartbeats, by `copy_number`. RecordError."""
-    rows = await fetched(pool, "reading positions", _REGISTERED, GONE_AFTER_S)
-    return {copy_number(row["kind"], row["copy"]): row["position"] for row in rows}
+async def registered_copies(pool: Pool) -> list[CopyPosition]:
+    """Every registered copy that has heartbeats. RecordError.
+
+    One without them belongs to a worker that is gone; it reads what was changed before it serves again.
+    """
+    return [one for one in await Record(pool).copies() if not one.is_gone]
+
+
+def by_number(copies: Iterable[CopyPosition]) -> dict[int, int]:
+    """Their positions by `copy_number`."""
+    return {copy_number(one.kind, one.copy): one.position for one in copies}
 
 
 copy_number = number_of
@@ -234,15 +250,26 @@ class Freshness:
     """Keeps the tombstones of one worker: `before_serving()`, then `run()` until cancelled."""
 
     def __init__(
-        self, redis: Redis, blocking: Redis, settings: Settings, tombstones: Tombstones, *, told: Callable[[], None]
+        self,
+        redis: Redis,
+        blocking: Redis,
+        settings: Settings,
+        tombstones: Tombstones,
+        *,
+        own_copy: str,
+        told: Callable[[], None],
     ) -> None:
         self._settings, self._tombstones, self._told = settings, tombstones, told
+        self._own_copy = own_copy
         self._pool: Pool | None = None
         self._learnt_to = math.inf
         self.stream = TombstoneStream(redis, blocking, settings.tombstone_stream, tombstones)
 
     async def before_serving(self) -> None:
-        """Reads what was changed after the copies' positions: from the bus, and from a record that answers."""
+        """Reads what was changed after the copies' positions: from the bus, and from a record that answers.
+
+        There it registers this worker's own copies: from its first query on receipts must wait for them.
+        """
         try:
             await self.stream.catch_up()
         except (*BUS_AWAY, RedisError) as error:
@@ -252,6 +279,8 @@ class Freshness:
         pool = await open_pool(self._settings.dsn, name="freshness", min_size=0, max_size=1)
         try:
             async with asyncio.timeout(_BEFORE_SERVING_S):
+                for one in self._tombstones.own:
+                    await Record(pool).report_position(self._own_copy, one.kind, one.position)
                 await self._learn(pool)
         except (RecordError, TimeoutError) as error:
             log.warning("what was changed cannot be read from the record yet: %s", error or "it says nothing")
@@ -279,7 +308,7 @@ class Freshness:
     async def _poll(self, pool: Pool) -> None:
         known = self._tombstones
         if known.has_shared_copies and known.any_above(known.applied_position()):
-            known.reached(await registered_positions(pool))
+            known.reached(by_number(await registered_copies(pool)))
         # A copy whose position went back has lost data, or was restored to an earlier state.
         applied = known.applied_position()
         if applied < self._learnt_to:

@@ -385,8 +385,22 @@ def _memory(record: object, mapping: ImportMapping) -> dict[str, Any]:
     if is_too_deep(given, MOST_LEVELS):
         raise InvalidMessage(f"the JSON is nested more than {MOST_LEVELS} levels deep")
     memory = map_record(storable_json(given), mapping)
-    read_message(MemoryV1, memory, "")
+    try:
+        read_message(MemoryV1, memory, "")
+    except InvalidMessage as error:
+        inner = [name for name, value in given.items() if name not in _TARGETS and _holds_objects(value)]
+        if not inner or "text" in memory:
+            raise
+        # Exports of other programs: conversations with their turns, results of a search.
+        why = f"it holds objects under {inner[0][:60]!r}: make a line with id and text of each that is a memory"
+        raise InvalidMessage(f"{error}; {why}") from error
     return memory
+
+
+def _holds_objects(value: object) -> bool:
+    if isinstance(value, dict):
+        value = list(cast("dict[str, object]", value).values())
+    return isinstance(value, list) and any(isinstance(one, dict) for one in cast("list[object]", value))
 
 
 def _opened(
@@ -440,7 +454,8 @@ def _json(
 def _unknown(called: str) -> ImportFileError:
     return ImportFileError(
         f"{called}: its format is not imported: give JSON lines (one object a line), a JSON array of objects, CSV "
-        "with a header line, Markdown, or an export of ChatGPT, Claude, mem0, Hindsight, LangChain or OpenAI"
+        "with a header line, Markdown, or an export of ChatGPT, Claude, mem0, Hindsight, LangChain or OpenAI; of "
+        "an object that holds the memories in a list, give the list: `jq .NAME FILE | orion-recall import -`"
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orion_recall.cli.memory.transfer import lines_of
-from orion_recall.cli.memory.write import conditions_of, confirmed, fields_of
+from orion_recall.cli.memory.write import conditions_of, confirmed, fields_of, say
 from orion_recall.cli.output import printing
+from orion_recall.contracts import MemoryReceiptV1, MemoryVerdictV1
 from orion_recall.errors import ImportFileError, SettingsError
 
 
@@ -77,3 +79,25 @@ def test_an_import_of_standard_input_can_be_read_twice_and_is_gone_after(
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     with pytest.raises(ImportFileError, match="pipe lines into it"), lines_of(Path("-")):
         pass
+
+
+@pytest.mark.parametrize(
+    ("pending", "named", "said"),
+    [
+        (None, [], "1 stored"),
+        (False, [], "1 stored"),
+        (True, ["index"], "1 stored; recalls may not find it yet: index of some worker does not have it"),
+        (True, ["index", "graph"], "1 stored; recalls may not find it yet: index and graph of some worker do not"),
+        (True, [], "1 stored; recalls may not find it yet: whether index and graph have it cannot"),
+    ],
+)
+def test_what_the_next_recall_may_not_find_is_said(
+    pending: bool | None, named: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdicts = [MemoryVerdictV1(id="m-1", status="stored")]
+    counts: Any = {"stored": 1, "unchanged": 0, "conflict": 0, "rejected": 0, "position": 4}
+    receipt = MemoryReceiptV1(**counts, pending=pending, pending_in=named, results=verdicts)
+    assert say(receipt) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith(said)
+    assert ("may not find" in printed) == bool(pending)

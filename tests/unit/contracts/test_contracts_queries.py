@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from orion_recall.contracts import RecallDecisionV1, RecallQueryV1, ignored_fields, read_message, v1_decision
 from orion_recall.contracts.recall import ExcludedTurn
@@ -31,6 +32,14 @@ def read(**fields: Any) -> RecallQueryV1:
 def test_an_unknown_option_is_refused_with_the_nearest_one(options: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidMessage, match=said):
         read(options=options)
+
+
+@pytest.mark.parametrize("options", [{"tennant": "acme"}, {"include": {"trce": True}}, {"zzz": None}])
+def test_the_schema_has_no_unknown_option_either(options: dict[str, Any]) -> None:
+    schema = json.loads((shipped_folder("contracts") / "recall.query.v1.schema.json").read_text("utf-8"))
+    validator: Any = Draft202012Validator(schema)
+    assert validator.is_valid({"fragment": "a", "options": {"tenant": "acme", "include": {"trace": True}}})
+    assert not validator.is_valid({"fragment": "a", "options": options})
 
 
 @pytest.mark.parametrize("state", [FOUNDING, LATER], ids=["founding", "later"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
@@ -15,13 +16,13 @@ from orion_recall.bus.commit import Commit, Committed
 from orion_recall.bus.delivery import Deliveries
 from orion_recall.bus.envelope import Received
 from orion_recall.bus.group_reader import Entry
-from orion_recall.contracts import ErrorInfo, MemoryV1, MemoryVerdictV1, RecallReceiptV1
+from orion_recall.contracts import ErrorInfo, MemoryReceiptV1, MemoryV1, MemoryVerdictV1, RecallReceiptV1
 from orion_recall.errors import InvalidMessage, MessageError, OrionError, RecordError, RefusedMessage
 from orion_recall.memory.intake import handlers
 from orion_recall.memory.intake.consumers import MessageWorker
-from orion_recall.memory.intake.handlers import Handler, compose_all, read_patch
+from orion_recall.memory.intake.handlers import Handler, MessageHandlers, compose_all, read_patch
 from orion_recall.memory.record.compose import Patch, compose
-from orion_recall.memory.record.record import AccessCounts
+from orion_recall.memory.record.record import AccessCounts, CopyPosition
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
 from orion_recall.telemetry import span_of
@@ -289,3 +290,99 @@ async def test_what_cannot_be_written_is_dropped(record: Touched, counts: Access
     counts.note("acme", ["m2"])
     await counts.flush()
     assert record.told == [("acme", ["m2"])]
+
+
+class Copies:
+    """The positions of the copies at each look, the last ones from then on, and what was published."""
+
+    def __init__(self, *looks: dict[str, int]) -> None:
+        self.looks, self.looked, self.published = list(looks), 0, list[Mapping[int, int]]()
+
+    async def copies(self, pool: object) -> list[CopyPosition]:
+        positions = self.looks[min(self.looked, len(self.looks) - 1)]
+        self.looked += 1
+        found = [(*name.split("@"), at) for name, at in positions.items()]
+        return [CopyPosition(copy=copy, kind=kind, position=at, updated_at=0.0) for kind, copy, at in found]
+
+    async def publish(self, positions: Mapping[int, int]) -> None:
+        self.published.append(positions)
+
+    async def reached(self, copies: Mapping[int, int]) -> None: ...
+
+
+class AwayCopies(Copies):
+    """Positions that cannot be read."""
+
+    async def copies(self, pool: object) -> list[CopyPosition]:
+        raise RecordError("Postgres is away")
+
+
+def waiting_on(copies: Copies) -> Callable[..., Awaitable[MemoryReceiptV1]]:
+    """Receipts at a position that wait for these copies, each `usual_ms` where it is not told how long."""
+
+    async def persisted(since_ms: int) -> bool:
+        return True
+
+    pool, away = cast(Any, object()), Settings.read()
+    served = MessageHandlers(away, pool, cast(Any, copies), are_persisted=persisted, wake=lambda: None)
+
+    def receipt(position: int, wait_ms: int | None = None, *, usual_ms: int = 30_000) -> Awaitable[MemoryReceiptV1]:
+        served._settings = away.changed(acknowledge_ms=usual_ms)  # pyright: ignore[reportPrivateUsage]
+        served._looked_at = -math.inf  # pyright: ignore[reportPrivateUsage]
+        made = MemoryReceiptV1(stored=1, unchanged=0, conflict=0, rejected=0, position=position, results=[])
+        return served._settled(made, (), wait_ms, math.inf)  # pyright: ignore[reportPrivateUsage]
+
+    return receipt
+
+
+@pytest.mark.parametrize(
+    ("looks", "pending", "named"),
+    [
+        ([dict[str, int]()], False, list[str]()),
+        ([{"index@a": 7, "graph@a": 7}], False, []),
+        ([{"index@a": 6, "graph@a": 7}, {"index@a": 7, "graph@a": 7}], False, []),
+        ([{"index@a": 9, "graph@a": 9, "index@b": 6}, {"index@a": 9, "graph@a": 9, "index@b": 8}], False, []),
+        ([{"index@a": 7, "graph@a": 6}], True, ["graph"]),
+        ([{"index@a": 0, "graph@a": 7, "index@b": 0}], True, ["index"]),
+        ([{"index@a": 6, "graph@b": 2}], True, ["index", "graph"]),
+    ],
+)
+async def test_a_receipt_waits_until_all_copies_have_it_and_names_those_that_do_not(
+    looks: list[dict[str, int]], pending: bool, named: list[str]
+) -> None:
+    copies = Copies(*looks)
+    receipt = await waiting_on(copies)(7, usual_ms=50 if pending else 30_000)
+    assert (receipt.pending, receipt.pending_in) == (pending, named)
+    assert copies.published == [{}], "every worker hears that there is something new"
+
+
+async def test_without_waiting_there_is_one_look_and_no_news() -> None:
+    copies = Copies({"index@a": 6})
+    receipt = await waiting_on(copies)(7, 0)
+    assert (receipt.pending, receipt.pending_in, copies.looked, copies.published) == (True, ["index"], 1, [])
+
+
+async def test_where_positions_cannot_be_read_it_is_pending_and_nothing_is_named() -> None:
+    receipt = await waiting_on(AwayCopies())(7)
+    assert (receipt.pending, receipt.pending_in) == (True, [])
+
+
+async def test_a_copy_that_was_waited_for_in_vain_holds_up_no_other_receipt_until_it_is_there() -> None:
+    copies = Copies({"index@a": 9, "index@slow": 1})
+    receipt = waiting_on(copies)
+    assert (await receipt(7, usual_ms=50)).pending is True
+
+    copies.looked, copies.looks = 0, [{"index@a": 9, "index@slow": 6}, {"index@a": 9, "index@slow": 9}]
+    assert ((await receipt(8)).pending, copies.looked) == (True, 1)
+    copies.looked = 0
+    assert ((await receipt(8, 30_000)).pending, copies.looked) == (False, 2), "who says how long waits so long"
+    copies.looked, copies.looks = 0, [{"index@a": 9, "index@slow": 7}, {"index@a": 9, "index@slow": 8}]
+    assert ((await receipt(8)).pending, copies.looked) == (False, 2), "it was there, so it is waited for again"
+
+
+async def test_a_short_wait_in_vain_says_nothing_about_a_copy() -> None:
+    copies = Copies({"index@a": 1})
+    receipt = waiting_on(copies)
+    assert (await receipt(7, 1)).pending is True
+    copies.looked, copies.looks = 0, [{"index@a": 6}, {"index@a": 7}]
+    assert ((await receipt(7)).pending, copies.looked) == (False, 2)

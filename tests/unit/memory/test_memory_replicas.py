@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from typing import cast
 
 import pytest
+from redis.asyncio import Redis
 
 from orion_recall.contracts import MemoryV1
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.compose import compose
-from orion_recall.memory.record.record import Record
+from orion_recall.memory.record.record import CopyPosition, Record
 from orion_recall.memory.replicas import tombstones
 from orion_recall.memory.replicas.projector import Projector
-from orion_recall.memory.replicas.tombstones import Tombstones, copy_number
+from orion_recall.memory.replicas.tombstones import Tombstones, TombstoneStream, copy_number
+from orion_recall.postgres.pool import Pool
 from orion_recall.values import Change
 
 _MEMORY = compose(MemoryV1(id="a", text="The kiln is hot."), "default")
@@ -107,6 +109,18 @@ async def test_a_page_that_was_read_before_a_copy_was_opened_anew_is_not_applied
     outbox.changes = changes  # type: ignore[method-assign]
     await projector(outbox, copy).catch_up()
     assert (outbox.read, copy.steps) == ([5, 0], [("apply", 10)])
+
+
+async def test_a_kind_that_is_searched_and_that_nobody_has_registered_is_at_the_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def registered(pool: object) -> list[CopyPosition]:
+        return [CopyPosition(copy="there", kind="graph", position=5, updated_at=0.0)]
+
+    monkeypatch.setattr(tombstones, "registered_copies", registered)
+    for copies, found in (([], {"graph": 5}), ([PagedCopy()], {"graph": 5, "index": 0})):
+        stream = TombstoneStream(cast(Redis, None), cast(Redis, None), "stream", Tombstones(copies))
+        assert {one.kind: one.position for one in await stream.copies(cast(Pool, None))} == found
 
 
 def test_one_is_in_force_while_the_copies_are_below_it():

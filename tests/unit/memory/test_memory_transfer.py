@@ -248,6 +248,7 @@ def test_a_json_array_is_read_item_by_item(tmp_path: Path, sign: str) -> None:
         ("m.jsonl", "id,text\na,b\n".encode("utf-16"), "its format is not imported"),
         ("m.jsonl", b"Dear diary,\ntoday nothing happened.\n", "its format is not imported"),
         ("m.jsonl", b'{\n  "id": "a",\n  "text": "x"\n}\n', "its format is not imported"),
+        ("m.json", b'{\n  "notes": [{"id": "a", "body": "x"}]\n}\n', "give the list: `jq .NAME FILE |"),
         ("m.csv", b"a,b\n1,2\n", "m.csv:1: no column gives id: give --map id=COLUMN, one of a, b"),
         ("m.csv", b"id,text,id\n1,2,3\n", "m.csv:1: the column 'id' is there twice"),
         ("m.csv", b'id,text\na,"b\n', "m.csv:2: not CSV: unexpected end of data"),
@@ -265,6 +266,23 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_place(
     with pytest.raises(ImportFileError) as refused:
         read(tmp_path, content, name=name)
     assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('{"notes": [{"id": "a", "body": "x"}]}', "it holds objects under 'notes': make a line with id and"),
+        ('[{"title": "t", "pages": {"n": {"page": {"id": "b"}}}}]', "it holds objects under 'pages'"),
+        ('[{"uuid": "c", "entries": [{"said": "x"}]}]', "it holds objects under 'entries'"),
+        ('{"id": "a", "metadata": {"b": {"c": 1}}}', "text: Field required"),
+        ('{"text": "x", "parts": [{"c": 1}]}', "id: Field required"),
+    ],
+)
+def test_of_a_line_that_holds_the_memories_the_place_is_named(tmp_path: Path, content: str, why: str) -> None:
+    memories, (problem,) = read(tmp_path, content, name="m.json")
+    assert memories == []
+    assert why in problem
+    assert ("it holds objects" in problem) == ("holds" in why)
 
 
 # Sending
