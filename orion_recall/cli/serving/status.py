@@ -15,7 +15,15 @@ from redis.exceptions import ResponseError
 from orion_recall.bus.connect import group_is_gone, without_secrets
 from orion_recall.bus.group_reader import decoded
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
-from orion_recall.cli.addresses import DataFolder, bus_of, dsn_without_secrets, find, open_bus, open_postgres
+from orion_recall.cli.addresses import (
+    DataFolder,
+    bus_of,
+    dsn_without_secrets,
+    embedded_dsn,
+    find,
+    open_bus,
+    open_postgres,
+)
 from orion_recall.cli.output import Shown, document, duration, moment_of, note, show
 from orion_recall.errors import BusUnavailable, OrionError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
@@ -137,7 +145,8 @@ async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
 async def _postgres(settings: Settings) -> Found:
     if settings.dsn is None:
         return {"dsn": None, "reachable": None, "error": "no address: ORION_POSTGRES_DSN is not set"}
-    found: Found = {"dsn": dsn_without_secrets(settings.dsn), "reachable": False, "error": None}
+    dsn = embedded_dsn(settings) or dsn_without_secrets(settings.dsn)
+    found: Found = {"dsn": dsn, "reachable": False, "error": None}
     try:
         async with open_postgres(settings) as pool:
             record = Record(pool)
