@@ -108,8 +108,7 @@ def ask(
 def answer_shown(reply: RecallReplyV1, *, explain: bool) -> Iterator[Shown]:
     """What the prompt gets, a line of figures, and with `explain` everything that led to it."""
     stats = reply.bundle.stats
-    yield reply.bundle.rendered or Remark(nothing_of(stats))
-    yield ""
+    yield f"{reply.bundle.rendered}\n" if reply.bundle.rendered else Remark(nothing_of(stats))
     yield figures_of(stats, len(reply.bundle.items))
     if reply.bundle.layers is not None:
         yield ""

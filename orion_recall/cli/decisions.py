@@ -211,10 +211,12 @@ def list_decisions(
     """
     if outcome is not None and outcome not in OUTCOMES:
         raise SettingsError(f"--outcome: {outcome!r} is none of {', '.join(OUTCOMES)}")
-    wanted = {"outcome": outcome, "profile": profile, "verb": verb, "tenant": tenant}
     after = moment("--since", since)
     decisions, left_out = within(
-        open_postgres(find(data)), lambda pool: DecisionLog(pool).latest(limit, since=after, **wanted)
+        open_postgres(find(data)),
+        lambda pool: DecisionLog(pool).latest(
+            limit, outcome=outcome, profile=profile, verb=verb, tenant=tenant, since=after
+        ),
     )
     rows = [
         (f"{one.created_at:%Y-%m-%d %H:%M}", one.id[:_ID_CHARS], one.profile, one.outcome, round(one.latency_ms, 1),

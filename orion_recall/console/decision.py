@@ -188,12 +188,13 @@ def _kept(
     trace: Mapping[str, Any],
     again: Again | None,
 ) -> list[KeptItem]:
-    why, lines = sentences.item_sentences(trace), again.lines if again else {}
+    why = sentences.item_sentences(trace)
     kept: list[KeptItem] = []
     for place, item in enumerate(decision.selected, start=1):
         said = (sum(item.id in one[verdict] for one in feedback) for verdict in ("used", "wrong"))
         parts, memory = score_parts(item.parts, decision.weights), texts.get(place)
-        kept.append(KeptItem(item, why.get(item.id, ""), lines.get(item.id), memory, parts, *said))
+        line = again.lines.get(item.id) if again else None
+        kept.append(KeptItem(item, why.get(item.id, ""), line, memory, parts, *said))
     return kept
 
 

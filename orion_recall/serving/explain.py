@@ -234,8 +234,8 @@ class Asker(NamedTuple):
 class DecisionExplained:
     """A decision, and why its answer is as it is: `trace` is as a reply's `stats.trace`, without texts of memories.
 
-    `basis`: what its candidates are from: kept, asked again, or there are none; `notes` say that in words. `again`
-    is there where the query was asked again.
+    `basis`: what its candidates are from: kept, asked again, or there are none but the items; `notes` say that in
+    words. `again` is there where the query was asked again.
     """
 
     decision: RecallDecisionV1

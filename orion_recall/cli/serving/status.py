@@ -80,7 +80,8 @@ def _problems(bus: Found, postgres: Found) -> Iterator[tuple[str, str]]:
     if not bus["reachable"]:
         yield "the bus cannot be used", bus["error"]
     elif not bus["queries"]["consumers"]:
-        yield "no worker takes queries", "none has given a sign of life for a minute"
+        why = "none has given a sign of life for a minute: start `orion-recall up`, or `orion-recall worker`"
+        yield "no worker takes queries", why
     for worker in bus["workers"]:
         yield from problems_of(worker)
     if postgres["reachable"] is False:
@@ -178,13 +179,14 @@ def _show(found: Found) -> Iterator[Shown]:
         {"bus": bus["url"], "error": bus["error"], "decisions dropped": dropped, "streams": streams}
     )
     for worker in bus["workers"]:
+        stores = [{"source": one["arm"], **one, "arm": None} for one in worker["stores"] or ()]
         copies = [
             {"copy": one["kind"], "state": _behind(one), "why": one["error"]} for one in worker["copies"] or ()
         ]
         short = [one for one in worker["disks"] or () if one["why"]]
         told = {name: value for name, value in worker.items() if name not in _HEALTH and value is not False}
         listens = worker["channels"] or "the query stream alone"
-        told |= {"channels": listens, "stores": worker["stores"], "copies": copies, "short disks": short}
+        told |= {"channels": listens, "stores": stores, "copies": copies, "short disks": short}
         yield ""
         yield from document({"worker": told.pop("instance"), **told})
     copies = [
