@@ -46,16 +46,8 @@ _ACTOR = "console"
 _STAGES = "understand search fuse fetch compare follow score rank rerank cascade select".split()
 
 
-class ScorePart(NamedTuple):
-    """One part of a score: its value from 0 to 1, and its share of the score; None where weights are not known."""
-
-    name: str
-    value: float
-    share: float | None
-
-
 class KeptItem(NamedTuple):
-    """One item of an answer and why it is at its place.
+    """One item of an answer, why it is at its place, and the parts of its score, where their weights are known.
 
     `line` is as it was made anew; "" where another's line names it, None where it was not made anew. `memory` is as
     it is now; None where nobody may read it, or it is elsewhere.
@@ -65,13 +57,9 @@ class KeptItem(NamedTuple):
     why: str
     line: str | None
     memory: SelectedText | None
-    parts: Sequence[ScorePart]
+    parts: Sequence[Mapping[str, Any]]
     used: int
     wrong: int
-
-    @property
-    def has_shares(self) -> bool:
-        return any(part.share for part in self.parts)
 
 
 async def decision_page(visit: Visit) -> Response:
@@ -107,7 +95,8 @@ async def _page(
     tenant = decision.tenant or visit.tenant
     feedback = await feedback_on(visit.console.pool, tenant, decision.id, decision.corr_id)
     texts = {one.rank: one for one in (await selected_texts(visit.console.pool, decision.id)).items}
-    trace = explained.trace if explained else explained_decision(decision)
+    # The log has weights where all items have the same.
+    trace = explained.trace if explained and decision.weights is None else explained_decision(decision)
     again = explained.again if explained else None
     states = {one.memory_id: one.state for one in texts.values()}
     is_recap = trace.get("understood", {}).get("shape") == "recap"
@@ -189,21 +178,13 @@ def _kept(
     again: Again | None,
 ) -> list[KeptItem]:
     why = sentences.item_sentences(trace)
+    parts = {one["id"]: [part for part in one["parts"] if part["weight"] > 0] for one in trace["candidates"]}
     kept: list[KeptItem] = []
     for place, item in enumerate(decision.selected, start=1):
         said = (sum(item.id in one[verdict] for one in feedback) for verdict in ("used", "wrong"))
-        parts, memory = score_parts(item.parts, decision.weights), texts.get(place)
         line = again.lines.get(item.id) if again else None
-        kept.append(KeptItem(item, why.get(item.id, ""), line, memory, parts, *said))
+        kept.append(KeptItem(item, why.get(item.id, ""), line, texts.get(place), parts.get(item.id, ()), *said))
     return kept
-
-
-def score_parts(parts: Mapping[str, float], weights: Mapping[str, float] | None) -> list[ScorePart]:
-    """The parts of a score, the largest share first; without weights the largest part first."""
-    known = {name: (weights or {}).get(name, 0.0) for name in parts}
-    whole = sum(known.values())
-    made = [ScorePart(name, value, value * known[name] / whole if whole else None) for name, value in parts.items()]
-    return sorted(made, key=lambda part: (-(part.share or 0.0), -part.value, part.name))
 
 
 def _in_order(stage_ms: Mapping[str, float]) -> dict[str, float]:
