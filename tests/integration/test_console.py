@@ -23,7 +23,8 @@ from orion_recall.client import RecallClient
 from orion_recall.console.access import new_token, token_hash
 from orion_recall.console.server import running_console
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres.pool import Connection
+from orion_recall.memory.record.successions import by_person
+from orion_recall.postgres.pool import Connection, close_pool, open_pool
 from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -362,6 +363,29 @@ async def test_a_memory_is_deleted_only_as_the_form_shows_it(
     assert "Deleted at" in page
     assert "a test" in page
     assert 'action="/memory/delete"' not in page
+
+
+async def test_a_memory_says_what_it_succeeds_and_how_that_is_undone(
+    browser: httpx.AsyncClient, service: Service, client: RecallClient, tenant: str
+) -> None:
+    memories = [
+        {"id": name, "text": f"The door code is {name}.", "tenant": tenant} for name in ("m-old", "m-<new>")
+    ]
+    receipt = await client.store(memories)
+    await caught_up(service, receipt.position or 0)
+    pool = await open_pool(service.settings.dsn or "", name="test", min_size=0, max_size=1)
+    try:
+        for undo, told in ((False, ""), (True, "undone: ")):
+            await by_person(pool, tenant, "m-<new>", "m-old", undo=undo)
+            old, new = [
+                (await browser.get(f"/memory?{urlencode({'tenant': tenant, 'id': name})}")).text
+                for name in ("m-old", "m-<new>")
+            ]
+            assert f"<li>{told}it succeeds <a href=" in new
+            assert re.search(rf"<li>{told}<a [^>]+><bdi>m-&lt;new&gt;</bdi></a> succeeds it", old)
+            assert "memory succeeds NEWER OLDER --undo" in new
+    finally:
+        await close_pool(pool)
 
 
 async def test_a_profile_is_checked_and_compared_and_saved_only_where_that_is_allowed(
