@@ -36,6 +36,7 @@ _LABELS = {
     "orion.recall.in_hand": "stream: queries, stores, updates, deletes, feedback",
     "orion.recall.no_answers": "profile",
     "orion.recall.projection.behind": "copy: index, graph",
+    "orion.recall.projection.drift": "copy: index, graph",
     "orion.recall.published": "result: received, entered, duplicate, dropped",
     "orion.recall.recalls": "outcome; profile",
     "orion.recall.results": "profile",

@@ -149,7 +149,8 @@ class Calls:
                 return await call.reply
         except TimeoutError as error:
             raise ReplyTimeout(
-                f"no reply to {kind} within {timeout_s:g} s: is a worker running on this bus?"
+                f"no reply to {kind} within {timeout_s:g} s: is a worker running on this bus? `orion-recall "
+                "status` says, and `orion-recall decisions list` shows a query that was refused or came too late"
             ) from error
         finally:
             del self._in_flight[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -20,7 +21,10 @@ from orion_recall.errors import RefusedMessage
 from orion_recall.settings import Settings
 from orion_recall.telemetry import SPAN_RECALL, Continued, continue_trace
 
+log = logging.getLogger("orion_recall.bus")
+
 _LONGEST = 512
+_WARNED_EVERY_S = 60.0
 
 
 class ReplyRules:
@@ -116,6 +120,7 @@ class Deliveries:
         self._committer, self._server_time = committer, server_time
         self._rules = ReplyRules(settings)
         self._source = {"name": "orion-recall", "node": settings.node, "instance": settings.instance}
+        self._warned_at = -math.inf
 
     async def open(self, entry: Entry) -> Delivery:
         """The delivery of an entry. It never fails: `received.error` says what could not be read.
@@ -134,6 +139,9 @@ class Deliveries:
         if size > self._most_kept or entry.left_out:  # neither can be copied whole by the server
             head = await read_apart(size, partial(MessageHead.of, raw_of(entry) or b"", size=size))
         address, refused = self._rules.resolve(received.reply_to)
+        if refused is not None and started - self._warned_at > _WARNED_EVERY_S:
+            self._warned_at = started
+            log.warning("a %s is refused, and who sent it hears nothing: %s", self._kind, refused)
         return Delivery(
             received=received,
             traced=continue_trace(received.trace, tracer=self._tracer, name=self._span),

@@ -144,12 +144,19 @@ def analyst_of(settings: Settings) -> Settings:
     """
     if settings.analyst_dsn is not None:
         return settings.changed(postgres_dsn=settings.analyst_dsn)
+    if (own := embedded_dsn(settings)) is None:
+        return settings
+    return settings.changed(postgres_dsn=SecretStr(urlunsplit(urlsplit(own)._replace(netloc=f"{ANALYST_ROLE}@"))))
+
+
+def embedded_dsn(settings: Settings) -> str | None:
+    """The address of Postgres where that is the one of an `up` on the data folder.
+
+    It holds no secret, and its user is needed: the server knows none of the system's.
+    """
     running = read_addresses(settings.data_dir)
     own = settings.postgres_dsn.get_secret_value() if settings.postgres_dsn else None
-    if running is None or running.postgres_dsn is None or running.postgres_dsn != own:
-        return settings
-    parts = urlsplit(running.postgres_dsn)
-    return settings.changed(postgres_dsn=SecretStr(urlunsplit(parts._replace(netloc=f"{ANALYST_ROLE}@"))))
+    return own if running is not None and running.postgres_dsn == own else None
 
 
 @contextlib.asynccontextmanager

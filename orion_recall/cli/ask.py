@@ -66,15 +66,15 @@ def ask(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The question.")],
     query: Any,
     options: Any,
-    explain: Annotated[bool, typer.Option("--explain", help="Explain the answer and its scores.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Also show sources, scores and reasons.")] = False,
     by_layer: Annotated[bool, typer.Option("--by-layer", help="Show the layer of each item.")] = False,
     timeout: Annotated[float, typer.Option(min=0.01, help="Seconds to wait for the answer.")] = 10.0,
     data: DataFolder = None,
 ) -> int:
     """Ask what is remembered, over the bus.
 
-    Prints the bundle as a prompt gets it, and what every source found; with --explain also why these memories came
-    first; with --json the whole reply. If an `up` is starting on the data folder, it is waited for.
+    Prints what a prompt gets, and then one line of figures; with --explain also sources and scores, and why these
+    memories came first; with --json the whole reply. If an `up` is starting on the data folder, it is waited for.
 
     Example: `orion-recall ask "What is wrong with the crane?" --since "last week" --k 5`
     """
@@ -101,37 +101,41 @@ def ask(
     if of_cascade and "cascade" not in options and all(item.layer is None for item in reply.bundle.items):
         note("--threshold, --depth and --by-layer are of a cascade, and there was none: add --cascade")
     # Made for the eye alone: a trace of another version may lack what its sentences need.
-    show(value, *(() if wants_json() else _shown(reply, explain=explain)))
+    show(value, *(() if wants_json() else answer_shown(reply, explain=explain)))
     return 0
 
 
-def _shown(reply: RecallReplyV1, *, explain: bool) -> Iterator[Shown]:
-    """The bundle, then the sources, or with `explain` everything that led to it."""
+def answer_shown(reply: RecallReplyV1, *, explain: bool) -> Iterator[Shown]:
+    """What the prompt gets, a line of figures, and with `explain` everything that led to it."""
     stats = reply.bundle.stats
-    yield reply.bundle.rendered or Remark(nothing_of(stats))
+    yield f"{reply.bundle.rendered}\n" if reply.bundle.rendered else Remark(nothing_of(stats))
+    yield figures_of(stats, len(reply.bundle.items))
     if reply.bundle.layers is not None:
         yield ""
         yield Table(("layer", "items"), [(name, ", ".join(ids)) for name, ids in reply.bundle.layers.items()])
     if explain:
         yield from trace_shown(stats, stats.trace or {})
-    else:
-        yield ""
-        yield source_table(stats)
-    left_out = ", ".join(f"{count} {reason}" for reason, count in (stats.dropped or {}).items())
-    yield (
-        f"{stats.outcome}, {counted(len(reply.bundle.items), 'item')}, {counted(stats.tokens or 0, 'token')}, "
-        f"{stats.latency_ms:.0f} ms, profile {stats.profile}, decision {stats.decision_id}"
-        + (f"; left out: {left_out}" if left_out else "")
-    )
+
+
+def figures_of(stats: BundleStats, items: int) -> str:
+    """One line: how it ended, items, tokens, milliseconds, what was wrong if anything, profile and decision."""
+    wrong = ["unsure"] if stats.unsure else []
+    wrong += [f"no answer from {silent}"] if (silent := _silent(stats)) else []
+    figures = counted(items, "item"), counted(stats.tokens or 0, "token"), f"{stats.latency_ms:.0f} ms"
+    by = f"profile {stats.profile}, decision {stats.decision_id}"
+    return ", ".join([f"{stats.outcome}", *figures, *wrong, by])
+
+
+def _silent(stats: BundleStats) -> str:
+    return ", ".join(name for name, one in (stats.sources or {}).items() if one.status in ("failed", "late"))
 
 
 def nothing_of(stats: BundleStats) -> str:
     """Why there is nothing to show, in words: it was withheld, nothing was asked, or nothing is there."""
     if (withheld := stats.no_answer) is None:
         left_out = ", ".join(f"{count} {why.replace('_', ' ')}" for why, count in (stats.dropped or {}).items())
-        silent = ", ".join(name for name, one in (stats.sources or {}).items() if one.status in ("failed", "late"))
         found = f"nothing was found that may be shown; left out: {left_out}" if left_out else "nothing was found"
-        return f"{found}; no answer from {silent}" if silent else found
+        return f"{found}; no answer from {silent}" if (silent := _silent(stats)) else found
     if (found := near_misses(stats)) is not None:
         hint = " (--any-answer shows what was found)" if (stats.dropped or {}).get("no_answer") else ""
         return f"nothing seems to answer this: {found}, but {no_answer_words(withheld)}{hint}"

@@ -198,6 +198,8 @@ def list_decisions(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Decisions at most.")] = 20,
     outcome: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(OUTCOMES)}.")] = None,
     profile: Annotated[str | None, typer.Option(help="Only those under this profile.")] = None,
+    verb: Annotated[str | None, typer.Option(help="Only those with this verb.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only those of this tenant.")] = None,
     since: Annotated[str | None, typer.Option(help=f"Only later ones: {MOMENT_HELP}")] = None,
     data: DataFolder = None,
 ) -> None:
@@ -212,7 +214,9 @@ def list_decisions(
     after = moment("--since", since)
     decisions, left_out = within(
         open_postgres(find(data)),
-        lambda pool: DecisionLog(pool).latest(limit, outcome=outcome, profile=profile, since=after),
+        lambda pool: DecisionLog(pool).latest(
+            limit, outcome=outcome, profile=profile, verb=verb, tenant=tenant, since=after
+        ),
     )
     rows = [
         (f"{one.created_at:%Y-%m-%d %H:%M}", one.id[:_ID_CHARS], one.profile, one.outcome, round(one.latency_ms, 1),

@@ -29,8 +29,9 @@ from orion_recall.values import Memory
 app = group("""Measure recall on judged queries, compare runs, learn weights, find what to change.
 
     Memories are JSON lines with memory_id, conversation_id, text, and what is known of session_id, turn_datetime,
-    session_datetime, speaker and title, or those of `memory export`; queries with query_id, conversation_id, query,
-    evidence (memory ids), and what is known of query_date, category and scored. Times without a zone are UTC.
+    session_datetime, speaker and title, or a file as `import` and `memory export` have it; queries with query_id,
+    conversation_id (a tenant), query, evidence (memory ids), and what is known of query_date, category and scored.
+    Without a conversation both are of `default`. Times without a zone are UTC.
 
     Example: `orion-recall eval run --memories M.jsonl --queries Q.jsonl --out RUN.jsonl`, then
     `orion-recall eval score RUN.jsonl --queries Q.jsonl`

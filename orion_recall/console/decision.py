@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
+from uuid import UUID
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
@@ -17,43 +19,47 @@ from starlette.types import Receive, Scope, Send
 from orion_recall.console.rendering import decision_path, value_words
 from orion_recall.console.visit import Visit
 from orion_recall.contracts import RecallDecisionV1, RecallReplyV1
-from orion_recall.contracts.recall import SelectedV1
+from orion_recall.contracts.recall import NoAnswerV1, SelectedV1
 from orion_recall.decisions.log import overview_since
 from orion_recall.decisions.memories import SelectedText, feedback_on, selected_texts
 from orion_recall.errors import RecordError
 from orion_recall.postgres.pool import Row
 from orion_recall.recall.report import sentences
-from orion_recall.recall.report.asked import asked_part, is_damaged
+from orion_recall.recall.report.asked import asked_part, is_damaged, why_not_again
+from orion_recall.recall.report.reply import explained_decision
 from orion_recall.recall.report.why_not import WhyNot
-from orion_recall.serving.explain import DecisionExplained, decision_named, explain_decision, why_not
+from orion_recall.serving.explain import (
+    Again,
+    DecisionExplained,
+    decision_named,
+    doubts_of,
+    explain_decision,
+    why_not,
+)
 from orion_recall.tasks import sleep
+from orion_recall.text.normal import storable
 from orion_recall.text.zones import zone_or_utc
+from orion_recall.values import OUTCOMES
 
 _ACTOR = "console"
 # As a recall goes through them; the log keeps no order.
 _STAGES = "understand search fuse fetch compare follow score rank rerank cascade select".split()
 
 
-class ScorePart(NamedTuple):
-    """One part of a score: its value from 0 to 1, and its share of the score; None where weights are not known."""
-
-    name: str
-    value: float
-    share: float | None
-
-
 class KeptItem(NamedTuple):
-    """One item of an answer, with the memory as it is now; None where nobody may read it, or it is elsewhere."""
+    """One item of an answer, why it is at its place, and the parts of its score, where their weights are known.
+
+    `line` is as it was made anew; "" where another's line names it, None where it was not made anew. `memory` is as
+    it is now; None where nobody may read it, or it is elsewhere.
+    """
 
     item: SelectedV1
+    why: str
+    line: str | None
     memory: SelectedText | None
-    parts: Sequence[ScorePart]
+    parts: Sequence[Mapping[str, Any]]
     used: int
     wrong: int
-
-    @property
-    def has_shares(self) -> bool:
-        return any(part.share for part in self.parts)
 
 
 async def decision_page(visit: Visit) -> Response:
@@ -72,9 +78,9 @@ async def why_not_memory(visit: Visit) -> Response:
 
 
 async def explain(visit: Visit) -> Response:
-    """The page with the explanation: from what the decision kept, else from asking again, which nothing counts."""
+    """The page with the lines as they were sent, and all candidates: it is asked again, which nothing counts."""
     decision = await decision_of(visit, visit.path("decision_id"))
-    explained = await explain_decision(visit.console.pool, visit.console.settings, decision)
+    explained = await explain_decision(visit.console.pool, visit.console.settings, decision, with_lines=True)
     return await _page(visit, decision, explained=explained)
 
 
@@ -88,6 +94,12 @@ async def _page(
 ) -> Response:
     tenant = decision.tenant or visit.tenant
     feedback = await feedback_on(visit.console.pool, tenant, decision.id, decision.corr_id)
+    texts = {one.rank: one for one in (await selected_texts(visit.console.pool, decision.id)).items}
+    # The log has weights where all items have the same.
+    trace = explained.trace if explained and decision.weights is None else explained_decision(decision)
+    again = explained.again if explained else None
+    states = {one.memory_id: one.state for one in texts.values()}
+    is_recap = trace.get("understood", {}).get("shape") == "recap"
     candidates = (explained.decision if explained else decision).candidates
     clock, zone = zone_or_utc(_zone_of(decision))
     cascade = None if decision.cascade is None else decision.cascade.model_dump()
@@ -97,13 +109,17 @@ async def _page(
         clock=clock,
         zone=zone,
         tenant=tenant,
-        kept=await _kept(visit, decision, feedback),
+        kept=_kept(decision, feedback, texts, trace, again),
+        nothing_sent=_nothing_sent(decision),
+        again=again,
+        doubts=doubts_of(decision, again, states) if again else (),
+        why_not_again=why_not_again(decision),
+        why=list(sentences.why_sentences(trace)) if is_recap else [],
         left_out=[one for one in candidates or () if not one.kept],
         missing=missing,
         lost=lost,
         lost_words=sentences.why_not_sentence(lost) if lost else "",
         explained=explained,
-        why=list(sentences.why_sentences(explained.trace)) if explained else [],
         cascade_words=f"{sentences.trigger_words(cascade)}; {sentences.ended_words(cascade)}" if cascade else "",
         stages=(stages := _in_order(decision.stage_ms)),
         longest=max(stages.values(), default=0.0) or 1.0,
@@ -120,7 +136,7 @@ async def give_feedback(visit: Visit) -> Response:
     decision = await decision_of(visit, visit.path("decision_id"))
     used, wrong = visit.form.getlist("used"), visit.form.getlist("wrong")
     if not used and not wrong:
-        raise HTTPException(400, "the form names no memory")
+        raise HTTPException(400, "nothing was said: press “Of use” or “Wrong” beside an item")
     receipt = await visit.console.client.feedback(
         decision_id=decision.id,
         tenant=decision.tenant,
@@ -138,24 +154,37 @@ async def decision_of(visit: Visit, name: str) -> RecallDecisionV1:
     """The decision of an id or correlation id, 404 where there is none that the visitor may see."""
     if (found := await decision_named(visit.console.pool, name, tenant=visit.access.only_tenant)) is not None:
         return found
-    raise HTTPException(404, "there is no such decision; the newest may be a moment late")
+    raise HTTPException(404, "there is no such decision; the newest may be a moment late: reload the page")
 
 
-async def _kept(visit: Visit, decision: RecallDecisionV1, feedback: Sequence[Row]) -> list[KeptItem]:
-    texts = {one.rank: one for one in (await selected_texts(visit.console.pool, decision.id)).items}
+def _nothing_sent(decision: RecallDecisionV1) -> str:
+    """Why the executor got no line, in words; "" where it got some."""
+    if decision.shadow_of is not None:
+        return "Nobody got this: it is what another profile would have answered."
+    if decision.outcome in ("invalid", "expired", "refused", "failed"):
+        return "An empty text; and the error, if the query had options."
+    return "" if decision.selected else f"An empty text: {_nothing(decision.no_answer)}."
+
+
+def _nothing(why: NoAnswerV1 | None) -> str:
+    return sentences.no_answer_words(why) if why else "nothing was found that may be shown"
+
+
+def _kept(
+    decision: RecallDecisionV1,
+    feedback: Sequence[Row],
+    texts: Mapping[int, SelectedText],
+    trace: Mapping[str, Any],
+    again: Again | None,
+) -> list[KeptItem]:
+    why = sentences.item_sentences(trace)
+    parts = {one["id"]: [part for part in one["parts"] if part["weight"] > 0] for one in trace["candidates"]}
     kept: list[KeptItem] = []
     for place, item in enumerate(decision.selected, start=1):
         said = (sum(item.id in one[verdict] for one in feedback) for verdict in ("used", "wrong"))
-        kept.append(KeptItem(item, texts.get(place), score_parts(item.parts, decision.weights), *said))
+        line = again.lines.get(item.id) if again else None
+        kept.append(KeptItem(item, why.get(item.id, ""), line, texts.get(place), parts.get(item.id, ()), *said))
     return kept
-
-
-def score_parts(parts: Mapping[str, float], weights: Mapping[str, float] | None) -> list[ScorePart]:
-    """The parts of a score, the largest share first; without weights the largest part first."""
-    known = {name: (weights or {}).get(name, 0.0) for name in parts}
-    whole = sum(known.values())
-    made = [ScorePart(name, value, value * known[name] / whole if whole else None) for name, value in parts.items()]
-    return sorted(made, key=lambda part: (-(part.share or 0.0), -part.value, part.name))
 
 
 def _in_order(stage_ms: Mapping[str, float]) -> dict[str, float]:
@@ -216,6 +245,7 @@ async def ask_page(visit: Visit, reply: RecallReplyV1 | None = None, *, error: s
         status=400 if error else 200,
         reply=reply,
         why=list(sentences.why_sentences(trace)) if trace else [],
+        nothing=_nothing(reply.bundle.stats.no_answer if reply else None),
         error=error,
         tenant=visit.tenant,
         profiles=await visit.console.profiles_in_use(),
@@ -240,9 +270,12 @@ async def now_page(visit: Visit) -> Response:
     window = window if window in _WINDOWS else "hour"
     words, length = _WINDOWS[window]
     now = datetime.now(UTC)
-    tenant = visit.access.only_tenant
-    overview = await overview_since(visit.console.pool, now - length, tenant=tenant)
-    decisions, left_out = await visit.console.log.latest(_SHOWN, tenant=tenant)
+    wanted, before = _wanted(visit), _before(visit)
+    overview = await overview_since(visit.console.pool, now - length, tenant=wanted["tenant"])
+    found, left_out = await visit.console.log.latest(_SHOWN + 1, **wanted, before=before)
+    decisions, has_more = found[:_SHOWN], len(found) + left_out > _SHOWN
+    asked = {name: text for name in (*wanted, "window") if (text := visit.form.text(name))}
+    profiles = {*(one["profile"] for one in overview.profiles), *filter(None, [wanted["profile"]])}
     return visit.page(
         "now.html",
         now=now,
@@ -254,7 +287,32 @@ async def now_page(visit: Visit) -> Response:
         decisions=decisions,
         left_out=left_out,
         most=_SHOWN,
+        outcomes=OUTCOMES,
+        profiles=sorted(profiles),
+        is_chosen=bool(asked.keys() - {"window"}),
+        is_live=before is None,
+        newest=f"/?{urlencode(asked)}",
+        older=f"/?{urlencode(asked | {'before': decisions[-1].id})}" if decisions and has_more else "",
+        stream=f"/now/stream?{urlencode(asked)}",
     )
+
+
+def _wanted(visit: Visit) -> dict[str, Any]:
+    """Which decisions the list has, as the address says; of the visitor's tenant."""
+    form = visit.form
+    outcome = form.text("outcome")
+    named = {name: storable(form.text(name)) or None for name in ("profile", "verb")}
+    tenant = visit.only_tenant
+    return {**named, "outcome": outcome if outcome in OUTCOMES else None, "tenant": tenant and storable(tenant)}
+
+
+def _before(visit: Visit) -> UUID | None:
+    """The decision after which the list goes on; 400 for what is no id."""
+    given = visit.form.text("before")
+    try:
+        return UUID(given) if given else None
+    except ValueError as error:
+        raise HTTPException(400, "`before` is no id of a decision: go back to Now") from error
 
 
 async def now_stream(visit: Visit) -> Response:
@@ -273,7 +331,7 @@ class _Live(StreamingResponse):
 
 
 async def _events(visit: Visit) -> AsyncGenerator[str]:
-    log, tenant = visit.console.log, visit.access.only_tenant
+    log, wanted = visit.console.log, _wanted(visit)
     newest = _after(visit)
     sent: dict[str, datetime] = {}
     yield ": decisions\n\n"
@@ -281,7 +339,7 @@ async def _events(visit: Visit) -> AsyncGenerator[str]:
         if visit.console.access_of(visit.request) != visit.access:
             return  # the token was taken out of the file, or means something else now
         try:
-            decisions, _ = await log.latest(_SHOWN, since=newest - _LATE, tenant=tenant)
+            decisions, _ = await log.latest(_SHOWN, since=newest - _LATE, **wanted)
         except RecordError:
             yield "event: away\ndata: the decision log cannot be read\n\n"
             continue

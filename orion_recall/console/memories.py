@@ -16,8 +16,10 @@ from orion_recall.errors import InvalidMessage, SourceError
 from orion_recall.graph.exchange.picture import page, page_policy, subgraph_around
 from orion_recall.graph.stores.reader import open_graph_reader
 from orion_recall.graph.tenant_graph import TenantGraph
+from orion_recall.memory.record import successions
 from orion_recall.memory.record.record import HistoryStep, ListedMemory, MemoryDetails, Record, history
 from orion_recall.postgres.pool import borrow
+from orion_recall.recall.report.sentences import STATED
 from orion_recall.text.normal import storable
 from orion_recall.values import JsonValue
 
@@ -93,6 +95,8 @@ async def _page(visit: Visit, details: MemoryDetails, *, error: str = "", status
         details=details,
         memory=memory,
         steps=[(one, _changes(one)) for one in reversed(steps)],
+        links=await successions.of_memory(pool, visit.tenant, memory.id),
+        stated=STATED,
         decisions=decisions,
         error=error,
     )

@@ -171,7 +171,7 @@ async def find_decision(visit: Visit) -> Response:
     if len(found := await visit.console.log.ids_starting(name, 2, tenant=visit.access.only_tenant)) == 1:
         name = found[0]
     if not name:
-        raise HTTPException(400, "give an id")
+        raise HTTPException(400, "give the id of a decision, or its beginning")
     return visit.to(decision_path(name))
 
 
@@ -282,7 +282,10 @@ async def running_console(settings: Settings, read_status: ReadStatus) -> AsyncG
     """
     url, dsn = settings.bus_url, settings.dsn
     if url is None or dsn is None:
-        raise errors.SettingsError("the console needs a bus and Postgres: ORION_REDIS_URL, ORION_POSTGRES_DSN")
+        raise errors.SettingsError(
+            "the console needs a bus and Postgres: start `orion-recall up` on its folder (--data), or set "
+            "ORION_REDIS_URL and ORION_POSTGRES_DSN"
+        )
     tokens, hosts = _admitted(settings)
     async with contextlib.AsyncExitStack() as stack:
         listening = stack.enter_context(_listening(settings))

@@ -144,15 +144,20 @@ class Visit:
         return str(self.request.path_params[name])
 
     @property
-    def tenant(self) -> str:
-        """The tenant that the page is about: the visitor's only one, else the one that is asked for.
+    def only_tenant(self) -> str | None:
+        """The visitor's only tenant, else the one that is asked for; None for all of them.
 
         404 where the visitor asks for another one than theirs.
         """
         only, wanted = self.access.only_tenant, self.form.text("tenant")
         if only is not None and wanted not in ("", only):
             raise HTTPException(404, "there is no such tenant here")
-        return only or wanted or self.console.settings.default_tenant
+        return only or wanted or None
+
+    @property
+    def tenant(self) -> str:
+        """The one tenant that the page is about: `only_tenant`, else the default one."""
+        return self.only_tenant or self.console.settings.default_tenant
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """A page of the console; a browser that has no session gets one."""

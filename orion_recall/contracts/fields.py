@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from pydantic_core import ErrorDetails, PydanticUndefined
 
 from orion_recall.errors import ErrorKind, InvalidMessage
 from orion_recall.text.normal import storable
@@ -55,9 +55,14 @@ def describe(error: ValidationError, where: str = "", *, with_values: bool = Tru
         path = ".".join(_cut(str(step)) for step in (where, *problem["loc"]) if step != "")[:_MOST_PATH]
         shown = with_values and problem["type"] != "missing"
         given = f" (got {_cut(_SHORT_VALUES.repr(problem['input']))})" if shown else ""
-        told = f"{problem['msg'].removeprefix('Value error, ')[:_MOST_SAID]}{given}"
+        told = f"{message_of(problem)[:_MOST_SAID]}{given}"
         parts.append(f"{path}: {told}" if path else told)
     return "; ".join(parts)
+
+
+def message_of(problem: ErrorDetails) -> str:
+    """The message of a problem, in which a list is called one."""
+    return problem["msg"].removeprefix("Value error, ").replace("valid tuple", "valid list")
 
 
 class _Short(Repr):

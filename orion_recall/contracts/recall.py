@@ -369,6 +369,7 @@ class SelectedV1(f.Message):
     ranks: dict[str, int]
     confidence: ConfidenceV1 | None = None
     layer: str | None = None
+    tokens: int | None = Field(default=None, description="of its line in the rendered text; 0: another's names it")
     succeeds: _Succeeded = None
     ended_by: _Successor = None
 

@@ -121,7 +121,8 @@ def refusal(error: asyncpg.PostgresError, sql: str) -> str:
     elif state == NO_RIGHT:
         message += (
             ". SQL runs here as orion_analyst, who reads decisions and no texts; recall_texts and "
-            "recall_never_selected are for members of orion_reader and for the schema's owner, with psql"
+            "recall_never_selected are for members of orion_reader and for the schema's owner, with psql and the "
+            "address that `orion-recall status` prints"
         )
     elif "multiple commands" in message:
         message = "it holds several statements. One at a time"
@@ -181,6 +182,9 @@ WHERE ($1::text IS NULL OR outcome = $1)
   AND ($3::timestamptz IS NULL OR created_at >= $3)
   AND shadow_of IS NULL
   AND ($5::text IS NULL OR tenant = $5)
+  AND ($6::text IS NULL OR verb = $6)
+  AND ($7::uuid IS NULL OR created_at <= (SELECT created_at FROM recall_decisions WHERE id = $7))
+  AND ($7::uuid IS NULL OR id > $7 OR created_at < (SELECT created_at FROM recall_decisions WHERE id = $7))
 ORDER BY created_at DESC, id
 LIMIT $4
 """
@@ -205,18 +209,23 @@ class DecisionLog:
         profile: str | None = None,
         since: datetime | None = None,
         tenant: str | None = None,
+        verb: str | None = None,
+        before: UUID | None = None,
     ) -> tuple[list[RecallDecisionV1], int]:
         """The newest decisions that callers got and that meet every condition, without their candidates.
 
-        Those that this version cannot read count towards the limit; their number comes second.
+        `before`: only those that come after this one in the list. Those that this version cannot read count towards
+        the limit; their number comes second.
         """
-        rows = await self._fetch(f"{_SELECT_LISTED} {_LATEST}", outcome, profile, since, limit, tenant)
+        wanted = outcome, profile, since, limit, tenant, verb, before
+        rows = await self._fetch(f"{_SELECT_LISTED} {_LATEST}", *wanted)
         decisions = _readable(rows)
         return decisions, len(rows) - len(decisions)
 
     async def newest_ids(self, limit: int, *, profile: str | None = None, tenant: str | None = None) -> list[str]:
         """The ids of the newest decisions that callers got, newest first."""
-        rows = await self._fetch(f"SELECT id FROM recall_decisions {_LATEST}", None, profile, None, limit, tenant)  # noqa: S608
+        wanted = None, profile, None, limit, tenant, None, None
+        rows = await self._fetch(f"SELECT id FROM recall_decisions {_LATEST}", *wanted)  # noqa: S608
         return [str(row["id"]) for row in rows]
 
     async def get(self, id_or_corr_id: str) -> list[RecallDecisionV1]:

@@ -21,6 +21,9 @@ from orion_recall.values import Memory
 
 # A conversation is a tenant of its own: no search leaves it. Naive times are UTC.
 _MEMORY_FIELDS = "id=memory_id,tenant=conversation_id,occurred_at=turn_datetime"
+_CONVERSATION = "default"
+"""That of memories and queries that name none, as an import has a default tenant."""
+_HEAD_BYTES = 4096
 _SHOWN_PROBLEMS = 5
 
 
@@ -52,7 +55,7 @@ class JudgedQuery(_Line):
     """
 
     id: str = Field(min_length=1, validation_alias="query_id")
-    conversation: str = Field(min_length=1, validation_alias="conversation_id")
+    conversation: str = Field(default=_CONVERSATION, min_length=1, validation_alias="conversation_id")
     text: str = Field(min_length=1, validation_alias="query")
     category: Annotated[str, BeforeValidator(lambda value: value or "none")] = "none"
     evidence: frozenset[str] = frozenset()
@@ -128,8 +131,8 @@ def _each_once(model: type[L], path: Path) -> Iterator[L]:
 def read_memories(path: Path) -> list[Memory]:
     """The memories in the file's order, composed as an import composes them; their tenant is the conversation.
 
-    A file of `memory export` can be read, too. EvaluationError names the lines that cannot be used: with memories
-    missing the figures would be wrong.
+    Any file that `import` takes can be read, too. EvaluationError names the lines that cannot be used: with
+    memories missing the figures would be wrong.
     """
     memories: list[Memory] = []
     seen: dict[tuple[str, str], int] = {}
@@ -177,19 +180,18 @@ class Contents:
 
 
 def _mapping_of(path: Path) -> ImportMapping:
-    """Chosen by the first line: memories of an evaluation have `memory_id`, those of an export have `id`."""
+    """Chosen by the beginning: memories of an evaluation have `memory_id`, others are read as by an import."""
     check_file(path)  # refuses a pipe, which cannot be read twice
+    line = next((line for _, line in _lines(path)), b"")
     try:
-        first: object = json.loads(next((line for _, line in _lines(path)), b""))
+        first: object = json.loads(line)
     except ValueError:
-        first = None  # the line is refused with its number when it is read
-    is_exported = isinstance(first, dict) and "id" in first and "memory_id" not in first
-    return read_mapping(None if is_exported else _MEMORY_FIELDS, timezone="UTC")
+        first = None  # CSV, an array over several lines, or a line that is refused with its number when it is read
+    is_own = "memory_id" in first if isinstance(first, dict) else b"memory_id" in line[:_HEAD_BYTES]
+    return read_mapping(_MEMORY_FIELDS if is_own else None, timezone="UTC", tenant=_CONVERSATION)
 
 
 def _memory(fields: Mapping[str, Any]) -> Memory:
-    if "tenant" not in fields:
-        raise InvalidMessage("conversation_id: Field required")
     dated = dict(fields)
     # A turn without a time of its own happened when its session did.
     session = fields.get("metadata", {}).get("session_datetime")

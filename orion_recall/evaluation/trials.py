@@ -48,6 +48,7 @@ _KEPT_SETTINGS = tuple(
     "log".split()
 )
 _AT_ONCE = 200
+_NAMED = 5
 
 Run = dict[str, RunLine]
 
@@ -216,7 +217,7 @@ def _check_together(plan: Plan, contents: Contents, summary: RunSummary) -> None
         if query.conversation not in known:
             raise EvaluationError(
                 f"{plan.queries_file}:{query.line}: conversation_id {query.conversation!r} has no memory in "
-                f"{plan.memories}"
+                f"{plan.memories}, whose conversations (or tenants) are {', '.join(sorted(known)[:_NAMED])}"
             )
     summary.evidence_unknown = sum(len(query.evidence - known[query.conversation]) for query in plan.queries)
     summary.memories, summary.conversations = sum(map(len, known.values())), len(known)

@@ -47,17 +47,21 @@ class _ProfileKeys(s.Section):
     budget: Budget = Field(
         default="mid", description="How deep sources search: low 100, mid 300, high 1000 candidates."
     )
-    vector_top_k: TopK = Field(description="Hits the vector source may bring to selection; 0 switches it off.")
+    vector_top_k: TopK = Field(description="Hits of the vector source that are taken first; 0 switches it off.")
     lexical_top_k: TopK | None = Field(
-        default=None, description="Hits the keyword source may bring to selection; 0: off, null: as vector_top_k."
+        default=None, description="Hits of the keyword source that are taken first; 0: off, null: as vector_top_k."
     )
-    rdf_top_k: TopK = Field(description="Hits the graph source may bring to selection; 0 switches it off.")
+    rdf_top_k: TopK = Field(description="Hits of the graph source that are taken first; 0 switches it off.")
     enable_sql_timeline: bool = Field(default=False, description="Whether the SQL timeline is searched.")
-    sql_top_k: TopK = Field(default=8, description="Hits the SQL timeline may bring to selection; 0: off.")
+    sql_top_k: TopK = Field(default=8, description="Hits of the SQL timeline that are taken first; 0: off.")
     sql_since_minutes: int = Field(
         default=180, ge=1, le=5_256_000, description="How far back it looks, in minutes."
     )
-    max_per_source: int = Field(ge=1, le=1000, description="Items of one source in a bundle, at most.")
+    max_per_source: int = Field(
+        ge=1,
+        le=1000,
+        description="Items of one source that are taken first; more of it only fill room that is left.",
+    )
     max_total_items: int = Field(ge=1, le=1000, description="Items in a bundle, at most.")
     time_decay_half_life_hours: float | None = Field(
         default=None, gt=0, le=1_000_000, description="The age at which recency has halved, in hours; null: 72."
@@ -67,7 +71,7 @@ class _ProfileKeys(s.Section):
     )
     recency_floor: s.Share = Field(default=0.05, description="The recency an old memory keeps, from 0 to 1.")
     render_budget_tokens: int = Field(
-        ge=1, le=1_000_000, description="The rendered text at most, in cl100k tokens."
+        ge=20, le=1_000_000, description="The rendered text at most, in cl100k tokens: 20 are one short line."
     )
     enable_query_expansion: bool = Field(default=True, description="Whether terms and aliases join the search.")
     over_budget: Literal["skip", "stop"] = Field(
@@ -190,7 +194,7 @@ class _ProfileKeys(s.Section):
         return CANDIDATES[self.budget]
 
     def top_k(self, name: SourceName) -> int:
-        """How many hits the source may bring to selection, where it is searched."""
+        """How many hits of the source are taken first, where it is searched."""
         given: int | None = getattr(self, by_name()[name].top_k_key)
         return self.vector_top_k if given is None else given  # only `lexical_top_k` may be null
 
@@ -218,7 +222,7 @@ class _ProfileKeys(s.Section):
         return tuple(name for name in names if name not in off)
 
 
-_HITS = "Hits {} may bring to selection; 0 switches it off."
+_HITS = "Hits of {} that are taken first; 0 switches it off."
 _OF_PACKAGES: dict[str, Any] = {
     spec.top_k_key: (TopK, Field(default=spec.top_k, description=_HITS.format(spec.title)))
     for spec in further_sources()

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from yaml.reader import ReaderError
 
+from orion_recall.contracts.fields import message_of
 from orion_recall.errors import ProfileError, ProfileProblem
 from orion_recall.packages import Refused, every_refused
 from orion_recall.profile.model import KeyPath, Profile, profile_fields
@@ -424,18 +425,18 @@ def _wrong_value(path: KeyPath, error: ErrorDetails, node: yaml.Node) -> _Words:
     is_null = node.tag == _TAG + "null"
     if path in _KEYS:
         return "has nothing under it" if is_null else "needs keys under it", f"its keys are {_keys_under(path)}"
-    about = str(_FIELDS[path].description)
+    about, message = str(_FIELDS[path].description), message_of(error)
     if is_null:
         return (
             "has no value",
             f"give one{'' if _FIELDS[path].is_required() else ', or leave the line out'}: {about}",
         )
     if not isinstance(node, yaml.ScalarNode):
-        return error["msg"], _HINTS.get(error["type"], "write one value: ") + about
+        return message, _HINTS.get(error["type"], "write one value: ") + about
     if error["type"] == "literal_error":
         choices = re.findall(r"'([^']*)'", str(error.get("ctx", {})["expected"]))
         if (refused := _refused_package(node.value)) is not None:
             return f"{_shown(node.value)} is not one of the choices", str(refused)
         if near := difflib.get_close_matches(node.value.lower().replace("-", "_"), choices, n=1):
             return f"{_shown(node.value)} is not one of the choices", f"did you mean `{near[0]}`?"
-    return f"{_shown(node.value)}: {error['msg']}", _HINTS.get(error["type"], "") + about
+    return f"{_shown(node.value)}: {message}", _HINTS.get(error["type"], "") + about

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import TypeAdapter
@@ -29,6 +29,7 @@ from orion_recall.profile.reading import parse_profile
 from orion_recall.profile.watch import LoadedProfile, profiles_with_default
 from orion_recall.recall.bundle.select import Lines
 from orion_recall.recall.candidates.fuse import fuse
+from orion_recall.recall.confidence.answer import UNSURE_NOTE
 from orion_recall.recall.pipeline import Recalled, recall
 from orion_recall.recall.report import why_not as reasons
 from orion_recall.recall.report.asked import clock_of, limits_of_decision, query_of, why_not_again
@@ -61,10 +62,14 @@ _SHORTEST_WINDOW = 12
 class Again:
     """A query asked again: its decision with all candidates, which is in no log, and a memory's fate.
 
-    `has_other_profile`: the text of the decision's profile is not known: the one in use, or the default, was used.
+    `lines` are those of the rendered text by the ids of their memories, "" where another's line names one too;
+    `note` stands before them. `has_other_profile`: the text of the decision's profile is not known: the one in use,
+    or the default, was used.
     """
 
     decision: RecallDecisionV1
+    lines: Mapping[str, str] = field(default_factory=dict[str, str])
+    note: str = ""
     searched: Mapping[str, Any] | None = None
     has_other_profile: bool = False
     fate: reasons.Fate | None = None
@@ -132,6 +137,8 @@ async def asked_again(
     told = explained(recalled).get("searched")
     return Again(
         decision=made.model_copy(update={"created_at": logged.created_at}),
+        lines={item.scored.memory.id: item.line for item in recalled.selection.items},
+        note=UNSURE_NOTE if recalled.has_note else "",
         searched=None if told is None else recalled.redaction.json(told),
         has_other_profile=profile is None,
         fate=None if memory_id is None else await _fate_of(memory_id, recalled, query, by, sources),
@@ -227,32 +234,64 @@ class Asker(NamedTuple):
 class DecisionExplained:
     """A decision, and why its answer is as it is: `trace` is as a reply's `stats.trace`, without texts of memories.
 
-    `basis`: what its candidates are from: kept, asked again, or there are none; `notes` say that in words.
+    `basis`: what its candidates are from: kept, asked again, or there are none but the items; `notes` say that in
+    words. `again` is there where the query was asked again.
     """
 
     decision: RecallDecisionV1
     basis: Basis
     notes: tuple[str, ...]
     trace: Mapping[str, Any]
+    again: Again | None = None
 
 
 async def explain_decision(
-    pool: Pool, settings: Settings, decision: RecallDecisionV1, *, asker: Asker | None = None
+    pool: Pool,
+    settings: Settings,
+    decision: RecallDecisionV1,
+    *,
+    asker: Asker | None = None,
+    with_lines: bool = False,
 ) -> DecisionExplained:
-    """The explanation. RecordError, SourceError, EngineError, ModelError where it cannot be asked again."""
+    """The explanation. `with_lines`: it is asked again, if it can be, also where the decision kept its candidates.
+
+    RecordError, SourceError, EngineError, ModelError where asking again fails.
+    """
     asker = asker or ON_DATA_NOW
-    why = why_not_again(decision)
-    if decision.candidates is not None or why is not None:
+    why, is_kept = why_not_again(decision), decision.candidates is not None
+    again: Again | None = None
+    if why is None and (with_lines or not is_kept):
+        again = await asker.ask(pool, settings, decision, None)
+    if is_kept or again is None:
         none = f"the decision kept no candidates, and it cannot be asked again: {why}"
-        basis, told = ("none", none) if decision.candidates is None else ("kept", _KEPT)
-        return DecisionExplained(decision=decision, basis=basis, notes=(told,), trace=explained_decision(decision))
-    again = await asker.ask(pool, settings, decision, None)
+        basis, told = ("kept", _KEPT) if is_kept else ("none", none)
+        trace = explained_decision(decision)
+        return DecisionExplained(decision=decision, basis=basis, notes=(told,), trace=trace, again=again)
     trace = explained_decision(again.decision)
     if again.searched is not None:
         trace["searched"] = dict(again.searched)
     told = _AGAIN.format(data=asker.data)
     notes = (told, *_differing(decision, again), *((_OTHER_PROFILE,) if again.has_other_profile else ()))
-    return DecisionExplained(decision=again.decision, basis="again", notes=notes, trace=trace)
+    return DecisionExplained(decision=again.decision, basis="again", notes=notes, trace=trace, again=again)
+
+
+def doubts_of(decision: RecallDecisionV1, again: Again, states: Mapping[str, str]) -> tuple[str, ...]:
+    """Why the lines of asking again may not be those that were sent, in words; none where they are.
+
+    `states` say what became of each memory since; one that the record does not have may have changed.
+    """
+    found = [_OTHER_PROFILE] if again.has_other_profile else []
+    if decision.selected_ids != again.decision.selected_ids:
+        return (*found, *_differing(decision, again))
+    if changed := [name for name in decision.selected_ids if states.get(name) != "unchanged"]:
+        found.append(f"changed since, or not in the record: {', '.join(changed)}")
+    then, now = decision.tokens, again.decision.tokens
+    if then != now:
+        found.append(f"then they had {then} tokens, and now {now}")
+    of_lines = zip(decision.selected, again.decision.selected, strict=True)
+    if others := [one.id for one, new in of_lines if one.tokens not in (None, new.tokens)]:
+        found.append(f"of another length than then: {', '.join(others)}")
+    return tuple(found)
 
 
 async def why_not(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 from uuid import uuid4
@@ -9,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from orion_recall.bus.connect import connect
+from orion_recall.postgres.pool import close_connection, open_connection
 from tests.acceptance.conftest import Up
 from tests.acceptance.processes import WITH_SERVERS
 from tests.acceptance.program import Program
@@ -23,7 +25,8 @@ def test_a_question_is_answered_for_people(up: Up) -> None:
     bullets = [line for line in answer.out.splitlines() if line.startswith("- ")]
     assert len(bullets) == 3
     assert "crane" in bullets[0]
-    assert "sql_timeline" in answer.out
+    assert "sql_timeline" not in answer.out
+    assert answer.out.splitlines()[-1].startswith("ok, 3 items, ")
     assert answer.err == ""
 
 
@@ -143,6 +146,25 @@ def test_the_status_counts_memories_and_says_how_far_the_copies_are(up: Up) -> N
     shown = up.program.run("status")
     assert shown.code == 0
     assert "up to date" in shown.out
+    assert status["postgres"]["dsn"] in shown.out
+
+
+def test_what_an_analyst_may_not_read_is_read_at_the_address_that_the_status_names(up: Up) -> None:
+    for view in ("recall_never_selected", "recall_texts"):
+        refused = up.program.run("decisions", "sql", f"select * from {view}")
+        assert refused.code == 1
+        assert f"permission denied for view {view}" in refused.err
+        assert "with psql and the address that `orion-recall status` prints" in refused.err
+    address = up.program.run("status", "--json").json["postgres"]["dsn"]
+
+    async def read() -> object:
+        connection = await open_connection(address, name="test", statement_timeout_ms=5000)
+        try:
+            return await connection.fetchval("SELECT count(*) FROM recall_never_selected WHERE tenant = 'default'")
+        finally:
+            await close_connection(connection)
+
+    assert isinstance(asyncio.run(read()), int)
 
 
 def test_decisions_are_listed_shown_and_asked_for_by_sql(up: Up) -> None:

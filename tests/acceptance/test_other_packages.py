@@ -138,7 +138,7 @@ def test_profiles_have_its_keys_and_refuse_misspelt_ones(with_package: Program) 
     assert all(f"did you mean `{key}`?" in told for key in ("opensearch_top_k", "opensearch", "runbook")), told
     assert with_package.run("contracts", "write", str(folder / "contracts")).code == 0
     schema = (folder / "contracts" / "profile.schema.json").read_text()
-    assert "Hits the OpenSearch source may bring to selection; 0 switches it off." in schema
+    assert "Hits of the OpenSearch source that are taken first; 0 switches it off." in schema
     assert "Weight of the OpenSearch source's list (no unit)." in schema
     assert "Weight of 'the memory has the tag `runbook`', a relevance part (no unit)." in schema
 

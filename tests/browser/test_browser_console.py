@@ -14,6 +14,9 @@ from real_browser import violations
 HOSTILE_MEMORY = f"/memory?{urlencode({'tenant': 'default', 'id': MEMORIES[4][0]})}"
 PAGES = (
     "/",
+    "/?outcome=ok&profile=reflect.v1&tenant=default",
+    "/?verb=nobody",
+    "OLDER",
     "/ask",
     "DECISION",
     "/memories",
@@ -32,7 +35,7 @@ SCHEMES = pytest.mark.parametrize(
 
 
 def address(page: str, console: Running) -> str:
-    return f"/decisions/{console.decision}" if page == "DECISION" else page
+    return {"DECISION": f"/decisions/{console.decision}", "OLDER": f"/?before={console.decision}"}.get(page, page)
 
 
 def focused(tab: Tab) -> str:
@@ -142,6 +145,47 @@ def test_by_keyboard_alone_one_asks_opens_the_decision_and_says_what_was_of_use(
     assert "The feedback was taken" in page.inner_text("[role=status]")
 
 
+def test_the_lines_that_were_sent_come_by_themselves(tab: Tab, console: Running) -> None:
+    page = tab.open(f"/decisions/{console.decision}")
+    page.wait_for_selector("#sent pre.line")
+    assert "These are the lines as they were sent." in page.inner_text("#sent")
+    assert "The harbour crane needs a new gearbox by Friday." in page.inner_text("#sent li:first-child pre.line")
+    assert "m-crane is first with " in page.inner_text("#sent li:first-child .why")
+    assert page.query_selector("#lines") is None
+    assert violations(page) == []
+
+
+def test_decisions_are_chosen_by_keyboard_and_only_those_come_live(tab: Tab, console: Running) -> None:
+    page = tab.open("/")
+    tab_to(tab, "verb")
+    page.keyboard.type("of nobody")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=There is no such decision.")
+    page.click("text=List all")
+    page.select_option("#outcome", "empty")
+    page.click("text=List these")
+    page.wait_for_selector("#live-status:text-is('Live')")
+    answered, greeting = console.ask("Who sold the boat?"), console.ask("hello")
+    page.wait_for_selector(f"#d-{greeting}")
+    assert page.query_selector(f"#d-{answered}") is None
+
+
+@pytest.mark.parametrize("size", [(400, 800), (400, 560), (1280, 800)])
+def test_no_panel_of_the_picture_covers_another(tab: Tab, size: tuple[int, int]) -> None:
+    tab.page.set_viewport_size({"width": size[0], "height": size[1]})
+    page = tab.open("/graph/picture?entities=Ana")
+    page.wait_for_function("Number(document.documentElement.dataset.drawn) > 1")
+    page.fill("#search", "fjord")
+    page.press("#search", "Enter")
+    boxes: list[Any] = [page.locator(name).bounding_box() for name in ("header", "nav", "aside")]
+    for place, one in enumerate(boxes):
+        assert one["x"] >= 0 and one["x"] + one["width"] <= size[0] and one["y"] + one["height"] <= size[1]
+        for other in boxes[place + 1 :]:
+            apart = one["x"] + one["width"] <= other["x"] or other["x"] + other["width"] <= one["x"]
+            apart = apart or one["y"] + one["height"] <= other["y"] or other["y"] + other["height"] <= one["y"]
+            assert apart, (one, other)
+
+
 def test_the_graph_is_drawn_and_an_entity_found_in_it(tab: Tab) -> None:
     page = tab.open("/graph/picture?entities=Ana")
     page.wait_for_function("Number(document.documentElement.dataset.drawn) > 1")
@@ -176,6 +220,8 @@ def test_without_script_one_can_still_do_everything(tab: Tab, console: Running) 
     assert page.is_visible("noscript")
     page.click(f"a[href='/decisions/{console.decision}'] >> nth=0")
     page.wait_for_selector("#kept")
+    page.click("text=Show the lines as they were sent")
+    page.wait_for_selector("#sent pre.line")
     page.fill("#missing", "m-crane")
     page.click("text=Find out")
     page.wait_for_selector("#why-not")

@@ -37,9 +37,14 @@ async def decided(database: Connection, client: RecallClient, query: str, **opti
     reply = await client.recall(query, options=options)
     name = reply.bundle.stats.decision_id
     assert name is not None
+    await is_logged(database, name)
+    return name
 
-    async def is_logged() -> bool:
+
+async def is_logged(database: Connection, name: str) -> None:
+    """Return once the log has the decision."""
+
+    async def is_there() -> bool:
         return bool(await database.fetchval("SELECT 1 FROM orion_recall.recall_decisions WHERE id = $1", name))
 
-    await until(is_logged, "a decision in the log")
-    return name
+    await until(is_there, "a decision in the log")

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from console_visits import console, decided, form_token
+from console_visits import console, decided, form_token, is_logged
 from executor import until
 from serving import caught_up
 
@@ -23,7 +23,8 @@ from orion_recall.client import RecallClient
 from orion_recall.console.access import new_token, token_hash
 from orion_recall.console.server import running_console
 from orion_recall.engines.embedded import EmbeddedEngines
-from orion_recall.postgres.pool import Connection
+from orion_recall.memory.record.successions import by_person
+from orion_recall.postgres.pool import Connection, close_pool, open_pool
 from orion_recall.postgres.schema import migrate
 from orion_recall.serving.service import Service
 from orion_recall.settings import Settings
@@ -53,7 +54,7 @@ async def browser(service: Service) -> AsyncGenerator[httpx.AsyncClient]:
     "path",
     "/ /?window=week /ask /memories /memories?words=crane /memory?tenant=default&id=m-crane /graph /profiles "
     "/profiles/reflect.v1 /replays "
-    "/static/console.css /static/live.js /static/profile.js /static/replays.js".split(),
+    "/static/console.css /static/live.js /static/profile.js /static/replays.js /static/sent.js".split(),
 )
 async def test_every_page_answers_with_headers_that_keep_strangers_out(
     browser: httpx.AsyncClient, path: str
@@ -168,6 +169,117 @@ async def test_a_decision_says_why_a_memory_is_not_in_it_and_explains_itself(
     assert f"{selected} is first with" in explained
 
 
+def lines_of(page: str) -> list[str]:
+    """The lines that a decision's page shows as those of the executor."""
+    found = re.findall(r'<pre class="line" tabindex="0">(?:<bdi>)?(.*?)(?:</bdi>)?</pre>', page, re.DOTALL)
+    return [html.unescape(line) for line in found]
+
+
+LONG = "The pump of the slip was looked at by the county. " * 30
+AS_SENT = "These are the lines as they were sent."
+
+
+@pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ("What about the pump?", {}),
+        ("What about the pump?", {"max_tokens": 40}),
+        ("What about the pump?", {"max_tokens": 20, "k": 1}),
+        ("Who wants pizza on Friday?", {"no_answer": False}),
+        ("What is the capital of Mongolia?", {}),
+    ],
+)
+async def test_the_lines_of_a_decision_are_those_that_were_sent_each_with_its_reason(
+    browser: httpx.AsyncClient, service: Service, client: RecallClient, service_database: Connection, tenant: str,
+    question: str, options: dict[str, object],
+) -> None:  # fmt: skip
+    texts = ("I want pizza on Friday.", "I want pizza on Friday.", f"{LONG} It leaks <b>badly</b>.", "Ask Ida.")
+    memories = [
+        {"id": f"m-{n}", "text": text, "speaker": f"S{n}", "tenant": tenant} for n, text in enumerate(texts)
+    ]
+    receipt = await client.store(memories)
+    await caught_up(service, receipt.position or 0)
+    reply = await client.recall(question, options={"tenant": tenant, **options})
+    name = reply.bundle.stats.decision_id or ""
+    await is_logged(service_database, name)
+    page = (await browser.get(f"/decisions/{name}")).text
+    items = [item.id for item in reply.bundle.items]
+    assert items
+    for item in items:
+        assert f"<bdi>{item} is " in page, "why it is there is known at once"
+    assert lines_of(page) == []
+    assert 'id="lines"' in page
+    shown = (await browser.post(f"/decisions/{name}/explain", data={"form_token": form_token(page)})).text
+    assert lines_of(shown) == reply.bundle.rendered.split("\n")
+    assert AS_SENT in shown
+    assert 'id="lines"' not in shown
+    changed = await client.update([{"id": items[0], "text": "Something else altogether."}], tenant=tenant)
+    await caught_up(service, changed.position or 0)
+    other = (await browser.post(f"/decisions/{name}/explain", data={"form_token": form_token(page)})).text
+    assert AS_SENT not in other
+    assert "may not be those that were sent" in other
+
+
+async def test_where_no_line_was_sent_or_none_can_be_made_anew_that_is_said(
+    browser: httpx.AsyncClient, client: RecallClient, service_database: Connection, tenant: str
+) -> None:
+    greeting = await decided(service_database, client, "hello", tenant=tenant)
+    assert "An empty text: it is a greeting and asks nothing." in (await browser.get(f"/decisions/{greeting}")).text
+    nothing = await decided(service_database, client, "Who moved?", tenant=tenant)
+    assert (
+        "An empty text: nothing was found that may be shown." in (await browser.get(f"/decisions/{nothing}")).text
+    )
+    asked = await decided(service_database, client, "What is wrong with the crane?")
+    statement = "UPDATE orion_recall.recall_decisions SET not_replayable = $2 WHERE id = $1"
+    await service_database.execute(statement, asked, "query text is not kept (ORION_QUERY_TEXT=hash)")
+    page = (await browser.get(f"/decisions/{asked}")).text
+    assert "cannot be shown: query text is not kept (ORION_QUERY_TEXT=hash). These are the memories as they" in page
+    assert 'id="lines"' not in page
+    assert " is first with " in page
+    refused = (await browser.post(f"/decisions/{asked}/explain", data={"form_token": form_token(page)})).text
+    assert lines_of(refused) == []
+    await service_database.execute(
+        "UPDATE orion_recall.recall_decisions SET outcome = 'refused' WHERE id = $1", asked
+    )
+    page = (await browser.get(f"/decisions/{asked}")).text
+    assert "An empty text; and the error" in page
+    assert "What it would have got:" in page
+
+
+async def test_now_lists_what_is_chosen_and_leads_to_older_ones(
+    browser: httpx.AsyncClient, client: RecallClient, service_database: Connection, tenant: str
+) -> None:
+    names = [await decided(service_database, client, f"Is crane {n} well?", tenant=tenant) for n in range(27)]
+    reply = await client.recall(
+        "hello", verb="greet & <wave>", profile="assist.light.v1", options={"tenant": tenant}
+    )
+    greeting = reply.bundle.stats.decision_id or ""
+    await is_logged(service_database, greeting)
+
+    def listed(page: str) -> list[str]:
+        return re.findall(r'<tr id="d-([^"]+)">', page)
+
+    first = (await browser.get(f"/?{urlencode({'tenant': tenant})}")).text
+    assert listed(first) == [greeting, *names[:2:-1]]
+    assert "/static/live.js" in first
+    older = html.unescape(re.findall(r'<a href="([^"]+)" rel="next">', first)[0])
+    second = (await browser.get(older)).text
+    assert listed(second) == names[2::-1]
+    assert "/static/live.js" not in second
+    assert 'rel="next"' not in second
+    for chosen in ({"verb": "greet & <wave>"}, {"profile": "assist.light.v1"}, {"outcome": "empty"}):
+        page = (await browser.get(f"/?{urlencode({'tenant': tenant, **chosen})}")).text
+        assert greeting in listed(page), chosen
+        assert "outcome" in chosen or listed(page) == [greeting]
+    none = await browser.get(f"/?{urlencode({'tenant': tenant, 'verb': 'nobody'})}")
+    assert "There is no such decision." in none.text
+    wanted = urlencode({"tenant": tenant, "verb": "greet & <wave>", "after": "2020-01-01T00:00:00+00:00"})
+    async with browser.stream("GET", f"/now/stream?{wanted}") as stream:
+        rows = "".join([line async for line in _until_rows(stream)])
+    assert listed(rows) == [greeting]
+    assert (await browser.get("/?before=nonsense")).status_code == 400
+
+
 async def test_texts_of_memories_and_questions_are_shown_and_never_run(
     browser: httpx.AsyncClient, service: Service, client: RecallClient, service_database: Connection, tenant: str
 ) -> None:
@@ -190,7 +302,10 @@ async def test_texts_of_memories_and_questions_are_shown_and_never_run(
         tags = re.findall(r"<(\w+)([^>]*)>", page)
         assert {tag for tag, _ in tags}.isdisjoint({"img", "b", "iframe"})
         assert not any(re.search(r"\son\w+\s*=", re.sub(r'"[^"]*"', '""', rest)) for _, rest in tags)
-        assert re.findall(r"<script[^>]*>", page) in ([], ['<script src="/static/live.js" defer>'])
+        assert re.findall(r"<script[^>]*>", page) in (
+            [],
+            *([f'<script src="/static/{name}.js" defer>'] for name in ("live", "sent")),
+        )
         assert not re.search("[\u202a-\u202e\u2066-\u2069]", page)
         assert "67155533" not in page  # the product: no id, time or count of a page is equal to it
     assert "&lt;script&gt;document.title=" in pages[1]
@@ -250,6 +365,29 @@ async def test_a_memory_is_deleted_only_as_the_form_shows_it(
     assert 'action="/memory/delete"' not in page
 
 
+async def test_a_memory_says_what_it_succeeds_and_how_that_is_undone(
+    browser: httpx.AsyncClient, service: Service, client: RecallClient, tenant: str
+) -> None:
+    memories = [
+        {"id": name, "text": f"The door code is {name}.", "tenant": tenant} for name in ("m-old", "m-<new>")
+    ]
+    receipt = await client.store(memories)
+    await caught_up(service, receipt.position or 0)
+    pool = await open_pool(service.settings.dsn or "", name="test", min_size=0, max_size=1)
+    try:
+        for undo, told in ((False, ""), (True, "undone: ")):
+            await by_person(pool, tenant, "m-<new>", "m-old", undo=undo)
+            old, new = [
+                (await browser.get(f"/memory?{urlencode({'tenant': tenant, 'id': name})}")).text
+                for name in ("m-old", "m-<new>")
+            ]
+            assert f"<li>{told}it succeeds <a href=" in new
+            assert re.search(rf"<li>{told}<a [^>]+><bdi>m-&lt;new&gt;</bdi></a> succeeds it", old)
+            assert "memory succeeds NEWER OLDER --undo" in new
+    finally:
+        await close_pool(pool)
+
+
 async def test_a_profile_is_checked_and_compared_and_saved_only_where_that_is_allowed(
     browser: httpx.AsyncClient, service: Service, tmp_path: Path
 ) -> None:
@@ -304,7 +442,8 @@ async def test_odd_values_in_addresses_and_forms_are_no_errors_of_the_server(
 ) -> None:
     token = form_token((await browser.get("/ask")).text)
     asked = (
-        f"/?window={odd}",
+        f"/?window={odd}&outcome={odd}&profile={odd}&verb={odd}&tenant={odd}",
+        f"/?before={odd}",
         f"/decisions/{odd}",
         f"/decisions?id={odd}",
         f"/memories?words={odd}&tenant={odd}",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID, uuid4
 
 import pytest
 from decision_samples import NOON, decision, insert
@@ -102,6 +103,24 @@ async def test_the_latest_decisions_fit_every_condition(pool: Pool, log: Decisio
     assert [found.corr_id for found in (await log.latest(3))[0]] == ["d", "c", "b"]
     asked, _ = await log.latest(9, outcome="empty", profile="reflect.v1", since=NOON + timedelta(minutes=1))
     assert [found.corr_id for found in asked] == ["b"]
+
+
+async def test_a_list_goes_on_after_a_decision_also_among_those_of_one_instant(
+    pool: Pool, log: DecisionLog
+) -> None:
+    sent = [decision(verb="reflect" if n % 2 else "plan", tenant="acme" if n < 4 else "other") for n in range(8)]
+    await insert(pool, *sent, decision(created_at=(NOON - timedelta(seconds=1)).isoformat(), corr_id="last"))
+    whole, _ = await log.latest(99)
+    read = [one.id for one in (await log.latest(3))[0]]
+    while more := (await log.latest(3, before=UUID(read[-1])))[0]:
+        read += [one.id for one in more]
+    assert read == [one.id for one in whole]
+    chosen = [one for one in whole if (one.verb, one.tenant) == ("plan", "acme")]
+    first, _ = await log.latest(1, verb="plan", tenant="acme")
+    others, _ = await log.latest(9, verb="plan", tenant="acme", before=UUID(first[0].id))
+    assert [*first, *others] == chosen
+    assert len(chosen) == 2
+    assert (await log.latest(9, before=uuid4()))[0] == []
 
 
 @pytest.mark.parametrize("odd", ['{"index": true}', '{"index": "nowhere"}', "[]"])

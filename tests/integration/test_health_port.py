@@ -186,6 +186,7 @@ async def test_numbers_move_with_a_recall_and_every_one_is_in_the_reference(
     await until(persisted, "a decision is persisted")
     assert after[sample("source_breaker_open", source="vector")] == 0
     assert {after[sample("projection_behind", copy=copy)] for copy in ("index", "graph")} == {0}
+    assert {after[sample("projection_drift_total", copy=copy)] for copy in ("index", "graph")} == {0}
     assert after[sample("in_hand", stream="queries")] >= 0
     assert after[sample("process_memory_bytes")] > 10 << 20
     rows = re.findall(r"^- `[a-z._]+` \(`(orion_recall_\w+)`, [^;)]+([^)]*)\): ", REFERENCE, re.MULTILINE)

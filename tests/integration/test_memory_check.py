@@ -216,6 +216,7 @@ async def test_a_copy_that_lost_memories_finds_that_out_and_repairs_itself(
         await projector.catch_up()
         assert await check.check_if_due()
         assert (len(await index.held()), index.damage) == (200, None)
+        assert projector.drifted > 50, "the metrics tell of it after it is mended, too"
         assert "the index differs from the record, and is repaired: of 200 memories" in caplog.text
         assert not await check.check_if_due(), "nothing is due before its time"
         projector.rebuilds += 1

@@ -15,7 +15,15 @@ from redis.exceptions import ResponseError
 from orion_recall.bus.connect import group_is_gone, without_secrets
 from orion_recall.bus.group_reader import decoded
 from orion_recall.bus.heartbeat import BUS_FULL, read_heartbeats
-from orion_recall.cli.addresses import DataFolder, bus_of, dsn_without_secrets, find, open_bus, open_postgres
+from orion_recall.cli.addresses import (
+    DataFolder,
+    bus_of,
+    dsn_without_secrets,
+    embedded_dsn,
+    find,
+    open_bus,
+    open_postgres,
+)
 from orion_recall.cli.output import Shown, document, duration, moment_of, note, show
 from orion_recall.errors import BusUnavailable, OrionError, RecordError
 from orion_recall.memory.record.record import GONE_AFTER_S, Record
@@ -72,7 +80,8 @@ def _problems(bus: Found, postgres: Found) -> Iterator[tuple[str, str]]:
     if not bus["reachable"]:
         yield "the bus cannot be used", bus["error"]
     elif not bus["queries"]["consumers"]:
-        yield "no worker takes queries", "none has given a sign of life for a minute"
+        why = "none has given a sign of life for a minute: start `orion-recall up`, or `orion-recall worker`"
+        yield "no worker takes queries", why
     for worker in bus["workers"]:
         yield from problems_of(worker)
     if postgres["reachable"] is False:
@@ -137,7 +146,8 @@ async def _group(redis: Redis, stream: str, group: str) -> Mapping[str, Any]:
 async def _postgres(settings: Settings) -> Found:
     if settings.dsn is None:
         return {"dsn": None, "reachable": None, "error": "no address: ORION_POSTGRES_DSN is not set"}
-    found: Found = {"dsn": dsn_without_secrets(settings.dsn), "reachable": False, "error": None}
+    dsn = embedded_dsn(settings) or dsn_without_secrets(settings.dsn)
+    found: Found = {"dsn": dsn, "reachable": False, "error": None}
     try:
         async with open_postgres(settings) as pool:
             record = Record(pool)
@@ -169,13 +179,14 @@ def _show(found: Found) -> Iterator[Shown]:
         {"bus": bus["url"], "error": bus["error"], "decisions dropped": dropped, "streams": streams}
     )
     for worker in bus["workers"]:
+        stores = [{"source": one["arm"], **one, "arm": None} for one in worker["stores"] or ()]
         copies = [
             {"copy": one["kind"], "state": _behind(one), "why": one["error"]} for one in worker["copies"] or ()
         ]
         short = [one for one in worker["disks"] or () if one["why"]]
         told = {name: value for name, value in worker.items() if name not in _HEALTH and value is not False}
         listens = worker["channels"] or "the query stream alone"
-        told |= {"channels": listens, "stores": worker["stores"], "copies": copies, "short disks": short}
+        told |= {"channels": listens, "stores": stores, "copies": copies, "short disks": short}
         yield ""
         yield from document({"worker": told.pop("instance"), **told})
     copies = [

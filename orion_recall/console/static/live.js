@@ -19,7 +19,7 @@ function add(event) {
 
 function start() {
   const newest = list.querySelector("time");
-  const after = newest ? `?after=${encodeURIComponent(newest.dateTime)}` : "";
+  const after = newest ? `&after=${encodeURIComponent(newest.dateTime)}` : "";
   source = new EventSource(list.dataset.stream + after);
   source.onmessage = add;
   source.onopen = () => { state.textContent = "Live"; };

@@ -3,7 +3,7 @@
   const graph = JSON.parse(document.getElementById("graph").textContent);
   const canvas = document.getElementById("picture"), pen = canvas.getContext("2d");
   const search = document.getElementById("search"), panel = document.getElementById("evidence");
-  const told = document.getElementById("told"), root = document.documentElement;
+  const told = document.getElementById("told"), root = document.documentElement, head = document.querySelector("header");
 
   // -- the graph: nodes know their edges; edges between the same two are bent apart
   const nodes = graph.nodes.map((one, at) => ({ ...one, at, edges: [], vx: 0, vy: 0, fixed: false }));
@@ -94,10 +94,12 @@
     const top = Math.min(...shown.map((n) => n.y - n.radius - 20)), bottom = Math.max(...shown.map((n) => n.y + n.radius + 26));
     // Beside the panels where there is room for that.
     const margin = wide > 900 ? 280 : 20, behind = panel.hidden || wide < 900 ? 20 : 410;
-    const space = wide - margin - behind;
-    view.scale = Math.min(1.8, space / (right - left), (high - 30) / (bottom - top));
+    // On a narrow screen the head is above it, and the buttons are below.
+    const above = wide > 640 ? 0 : head.offsetHeight + 14, below = wide > 640 ? 0 : 56;
+    const space = wide - margin - behind, room = high - above - below;
+    view.scale = Math.min(1.8, space / (right - left), Math.max(60, room - 30) / (bottom - top));
     view.x = margin + space / 2 - view.scale * (left + right) / 2;
-    view.y = high / 2 - view.scale * (top + bottom) / 2;
+    view.y = above + room / 2 - view.scale * (top + bottom) / 2;
     draw();
   }
 
@@ -174,16 +176,19 @@
   // Names are drawn on the screen's scale, the best linked first, and only where there is room.
   function label(focus) {
     const taken = [];
-    const write = (text, x, y, { bold = false, faint = false, must = false } = {}) => {
+    const write = (text, x, y, { bold = false, faint = false, must = false, turn = 0 } = {}) => {
       if (x < -100 || y < -20 || x > wide + 100 || y > high + 20) return;
       const short = text.length > 34 ? text.slice(0, 33) + "…" : text;
       pen.font = `${bold ? "600 " : ""}${faint ? 11 : 12.5}px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif`;
-      const half = pen.measureText(short).width / 2 + 3, box = [x - half, y - 9, x + half, y + 9];
+      const half = pen.measureText(short).width / 2 + 3, across = Math.abs(Math.cos(turn)), down = Math.abs(Math.sin(turn));
+      const w = half * across + 9 * down, h = half * down + 9 * across, box = [x - w, y - h, x + w, y + h];
       if (!must && taken.some((b) => b[0] < box[2] && b[2] > box[0] && b[1] < box[3] && b[3] > box[1])) return;
       taken.push(box);
       pen.lineWidth = 3.5; pen.lineJoin = "round";
       pen.strokeStyle = colours.ground; pen.fillStyle = faint ? colours.faint : colours.ink;
-      pen.strokeText(short, x, y); pen.fillText(short, x, y);
+      pen.save(); pen.translate(x, y); pen.rotate(turn);
+      pen.strokeText(short, 0, 0); pen.fillText(short, 0, 0);
+      pen.restore();
     };
     pen.textAlign = "center"; pen.textBaseline = "middle"; pen.globalAlpha = 1;
     const order = byDegree.filter(seen);
@@ -197,8 +202,10 @@
     pen.globalAlpha = 1;
     for (const edge of edges) {
       if (!seen(edge.from) || !seen(edge.to) || !(touches(edge, focus) || (!focus && !found && view.scale > 1.15))) continue;
-      const m = middle(edge), long = Math.hypot(edge.to.x - edge.from.x, edge.to.y - edge.from.y) * view.scale;
-      if (long > 60 + 5 * edge.name.length) write(edge.name, m.x * view.scale + view.x, m.y * view.scale + view.y, { faint: true });
+      const m = middle(edge), dx = edge.to.x - edge.from.x, dy = edge.to.y - edge.from.y, long = Math.hypot(dx, dy) * view.scale;
+      // Along its own edge, so that it is not read as the name of another one that passes there; never upside down.
+      const turn = Math.atan(dy / (dx || 1e-9));
+      if (long > 60 + 5 * edge.name.length) write(edge.name, m.x * view.scale + view.x, m.y * view.scale + view.y, { faint: true, turn });
     }
   }
 

@@ -60,10 +60,11 @@ async def subgraph_around(
     cut = cut or len(kept) < len(edges)
     labels, speakers = await graph.labels(nodes), await graph.speakers(nodes)
     votes: dict[str, list[str]] = {node: [PERSON] * (node in speakers) for node in nodes}
-    for edge in kept:
-        for end, kind in zip((edge.subject, edge.object), kinds_of_ends(edge.name), strict=True):
-            if kind is not None:
-                votes[end].append(kind)
+    # By all that is stated of a node: what a picture leaves out must not change what it is.
+    for node, stated in (await graph.edges(nodes, limit=_EDGES_OF_A_NODE)).items():
+        for edge in stated:
+            ends = zip((edge.subject, edge.object), kinds_of_ends(edge.name), strict=True)
+            votes[node] += [kind for end, kind in ends if end == node and kind is not None]
     # The kind with most votes, of equals the first.
     kinds = {node: max(KINDS, key=counted.count) if counted else OTHER for node, counted in votes.items()}
     drawn = (DrawnEntity(iri=node, name=labels.get(node, node), kind=kinds[node]) for node in nodes)

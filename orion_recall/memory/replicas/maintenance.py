@@ -246,6 +246,7 @@ async def do(task: Task, projector: Projector, progress: Progress) -> dict[str, 
         left = await repair(projector, await find_drift(record, projection), lambda done, total: None)
         return left.describe() | {"left": left.count}
     drift = await find_drift(record, projection)
+    projector.drifted += drift.count
     if task == "check" or not drift.count:
         return drift.describe()
     left = await repair(projector, drift, progress)
@@ -280,6 +281,7 @@ class CopyKeeper:
         was_damaged = projection.damage is not None
         try:
             drift = await find_drift(projector.record, projection)
+            projector.drifted += drift.count
             if drift.count:
                 projection.damage = drift.damage()
                 log.error("the %s differs from the record, and is repaired: %s", projector.kind, projection.damage)

@@ -109,6 +109,8 @@ class Projector:
         self._reported: int | None = None
         self._tried_rebuild, self.rebuilds = False, 0
         self.error: str | None = None
+        # In how many memories it differed from the record, in all comparisons together.
+        self.drifted = 0
         # Held while this process writes to the copy, here or elsewhere.
         self.writing = asyncio.Lock()
 

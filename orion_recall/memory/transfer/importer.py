@@ -490,7 +490,8 @@ def _rows(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records
     for name in _NEEDED:
         if mapping.fields.get(name, name) not in header:
             columns = ", ".join(header)
-            raise ImportFileError(f"{called}:1: no column gives {name}: give --map {name}=COLUMN, one of {columns}")
+            advice = f"call one {name}, or give `import` --map {name}=COLUMN, one of {columns}"
+            raise ImportFileError(f"{called}:1: no column gives {name}: {advice}")
     targets = {source: target for target, source in mapping.fields.items()}
 
     def records() -> Iterator[tuple[int, object]]:

@@ -25,7 +25,7 @@ from orion_recall.contracts.recall import (
     Trigger,
 )
 from orion_recall.profile import Profile
-from orion_recall.recall.bundle.select import DropReason
+from orion_recall.recall.bundle.select import DropReason, SelectedItem
 from orion_recall.recall.cascade import CascadeRun
 from orion_recall.recall.confidence.answer import Confidence
 from orion_recall.recall.pipeline import Recalled
@@ -149,7 +149,7 @@ def _of_recall(recalled: Recalled, kept_text: KeptText) -> dict[str, Any]:
     return figures(recalled) | {
         "scope": scope_name(recalled.scope),
         "selected_ids": [item.memory.id for item in items],
-        "selected": [_selected(item, recalled) for item in items],
+        "selected": [_selected(item, recalled) for item in recalled.selection.items],
         "weights": _weights(items),
         "understood": known_json,
         "cascade": cascade_json(recalled),
@@ -159,8 +159,9 @@ def _of_recall(recalled: Recalled, kept_text: KeptText) -> dict[str, Any]:
     }
 
 
-def _selected(item: ScoredCandidate, recalled: Recalled) -> SelectedV1:
-    candidate, cascade = item.candidate, recalled.cascade
+def _selected(shown: SelectedItem, recalled: Recalled) -> SelectedV1:
+    item, cascade = shown.scored, recalled.cascade
+    candidate = item.candidate
     sure = recalled.confidence.items.get(candidate.key)
     return SelectedV1(
         id=item.memory.id,
@@ -170,6 +171,7 @@ def _selected(item: ScoredCandidate, recalled: Recalled) -> SelectedV1:
         ranks={str(source): rank for source, rank in candidate.ranks.items()},
         confidence=None if sure is None else confidence_json(sure),
         layer=cascade.layers[candidate.key] if cascade else None,
+        tokens=shown.tokens,
         succeeds=succession(item.succeeds),
         ended_by=succession(item.ended),
     )

@@ -25,6 +25,7 @@ from orion_recall.contracts.recall import (
     RecallDecisionV1,
     RecallQueryV1,
     RecallReplyV1,
+    SelectedV1,
 )
 from orion_recall.errors import ErrorKind
 from orion_recall.recall.bundle.select import SelectedItem, source_ref
@@ -250,7 +251,8 @@ def explained(recalled: Recalled) -> dict[str, Any]:
 
 
 def explained_decision(decision: RecallDecisionV1) -> dict[str, Any]:
-    """The trace of a decision that kept its candidates; texts of memories are in neither."""
+    """The trace of a decision, of which texts of memories are no part: with the candidates that it kept, else with
+    the items that it handed over."""
     figures: dict[str, Any] = {
         "stage_ms": dict(decision.stage_ms),
         "understood": None if decision.understood is None else dict(decision.understood),
@@ -260,7 +262,14 @@ def explained_decision(decision: RecallDecisionV1) -> dict[str, Any]:
     }
     sure = [(one.id, one.confidence) for one in decision.selected if one.confidence]
     known = {name: {"confidence": confidence.model_dump(mode="json")} for name, confidence in sure}
-    return _trace(figures, decision.candidates or (), known)
+    candidates = [_kept(*one, decision.weights or {}) for one in enumerate(decision.selected, start=1)]
+    return _trace(figures, candidates if decision.candidates is None else decision.candidates, known)
+
+
+def _kept(place: int, item: SelectedV1, weights: Mapping[str, float]) -> CandidateV1:
+    same = item.model_dump(include={"id", "source", "ranks", "score", "parts", "layer", "succeeds", "ended_by"})
+    fused = item.parts.get("fusion", 0.0)
+    return CandidateV1(**same, fused=fused, place=place, kept=True, weights=dict(weights))
 
 
 def stats_of(decision: RecallDecisionV1) -> BundleStats:

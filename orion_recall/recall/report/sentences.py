@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Any, Final, cast
 
 from orion_recall.contracts.recall import NoAnswerV1
@@ -129,14 +129,21 @@ _HOUR, _DAY = 3600.0, 86_400.0
 
 def why_sentences(trace: Json) -> Iterator[str]:
     """Why the first items came first: a sentence or two for each, on one line; one for a recap."""
-    kept = [one for one in trace.get("candidates", ()) if one["kept"]]
     understood: Json = trace.get("understood") or {}
-    if understood.get("shape") == "recap" and kept:
+    if understood.get("shape") == "recap" and (kept := _kept(trace)):
         yield _recap(understood.get("time") or {}, kept)
         return
-    for one, following in zip_longest(kept[:_MOST_EXPLAINED], kept[1 : _MOST_EXPLAINED + 1]):
-        if one is not None:
-            yield _item(one, following)
+    yield from islice(item_sentences(trace).values(), _MOST_EXPLAINED)
+
+
+def item_sentences(trace: Json) -> dict[str, str]:
+    """Why each item is at its place: a sentence or two by its id, in the order of the answer."""
+    kept = _kept(trace)
+    return {one["id"]: _item(one, following) for one, following in zip_longest(kept, kept[1:])}
+
+
+def _kept(trace: Json) -> list[Json]:
+    return [one for one in trace.get("candidates", ()) if one["kept"]]
 
 
 def no_answer_words(why: NoAnswerV1 | Json) -> str:
@@ -238,12 +245,14 @@ def _ahead(one: Json, following: Json | None) -> str:
         return " The next has the same score, or nearly: less than 0.001 lies between them."
     theirs = {part["part"]: part["share"] for part in following["parts"]}
     gains = {part["part"]: part["share"] - theirs.get(part["part"], 0.0) for part in one["parts"]}
-    most = max(gains, key=lambda name: (gains[name], name), default=None)
+    if not gains:  # the weights were not kept
+        return f" It leads the next by {lead:.3f}."
+    most = max(gains, key=lambda name: (gains[name], name))
     return f" It leads the next by {lead:.3f}, most of all by {_part(most)}."
 
 
-def _part(name: str | None) -> str:
-    return reasons().get(name or "", f"the part {name}")
+def _part(name: str) -> str:
+    return reasons().get(name, f"the part {name}")
 
 
 def _recap(time: Json, kept: Sequence[Json]) -> str:

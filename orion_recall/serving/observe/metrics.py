@@ -153,6 +153,9 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
         lags = {one.kind: one.lag for one in tuple(background.projectors)}
         return _by("copy", {kind: behind for kind, behind in lags.items() if behind is not None})
 
+    def drift() -> Readings:
+        return _by("copy", {one.kind: one.drifted for one in tuple(background.projectors)})
+
     def breakers() -> Readings:
         for name, source in opened.sources.by_name.items():
             is_alone = isinstance(source, SeveralStores) and source.are_left_alone
@@ -170,6 +173,8 @@ def add_gauges(meter: Meter, running: ObservedService) -> None:
         (count, "embedding.queries", "", "Query vectors, by whether the cache had them", embedded),
         (count, "bus.lost", "", "Entries lost with a stream that somebody emptied, about",
          lambda: _by("stream", running.lost)),
+        (count, "projection.drift", "",
+         "Memories in which a copy differed from the record, whenever the two were compared", drift),
         (count, "turned_away", "", "Queries refused since there was no time",
          lambda: _by("reason", {why: running.queue.turned_away[why] for why in ("no_time", "full")})),
         (gauge, "waiting", "", "Queries that wait for a slot", lambda: _one(len(running.queue))),

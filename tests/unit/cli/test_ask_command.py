@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from orion_recall.cli import output
-from orion_recall.cli.ask import nothing_of, trace_shown
+from orion_recall.cli.ask import answer_shown, nothing_of, trace_shown
 from orion_recall.cli.main import load
 from orion_recall.cli.options import with_fields, with_times
 from orion_recall.contracts import BundleStats, RecallOptionsV1, RecallQueryV1, RecallReplyV1, read_message
@@ -72,6 +72,34 @@ def show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         return capsys.readouterr().out
 
     return shown
+
+
+@pytest.mark.parametrize(
+    ("stats", "wrong"),
+    [
+        ({}, ""),
+        ({"unsure": True}, "unsure, "),
+        (
+            {"outcome": "degraded", "sources": {"rdf": {"status": "late", "count": 0, "ms": 9.0}}},
+            "no answer from rdf, ",
+        ),
+    ],
+)
+def test_an_answer_is_what_the_prompt_gets_and_one_line_of_figures(
+    capsys: pytest.CaptureFixture[str], stats: dict[str, Any], wrong: str
+) -> None:
+    made = reply(candidate("m1"), tokens=7, decision_id="d-1", dropped={"rank_pool": 3}, **stats)
+    made = made.model_copy(
+        update={"bundle": made.bundle.model_copy(update={"rendered": "- 2026-03-01 Bo: It turns."})}
+    )
+    output.show({}, *answer_shown(made, explain=False))
+    outcome = stats.get("outcome", "ok")
+    figures = f"{outcome}, 0 items, 7 tokens, 5 ms, {wrong}profile reflect.v1, decision d-1"
+    assert capsys.readouterr().out == f"- 2026-03-01 Bo: It turns.\n\n{figures}\n"
+    output.show({}, *answer_shown(made, explain=True))
+    explained = capsys.readouterr().out
+    assert explained.startswith(f"- 2026-03-01 Bo: It turns.\n\n{figures}\n\nWhy these came first\n")
+    assert "Where it was searched" in explained
 
 
 LONG = candidate("a-very-long-name-of-a-memory@2026-11-22T08:15:30", layer="procedural", text="words " * 60)

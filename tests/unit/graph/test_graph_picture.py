@@ -9,6 +9,8 @@ from hashlib import sha256
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
+
 from orion_recall.graph.exchange.picture import Subgraph, page, subgraph_around
 from orion_recall.graph.vocabulary import entity_iri
 from tests.stand_ins.graph import NOW, PEOPLE, TENANT, Said, sample_graph
@@ -69,6 +71,18 @@ async def test_nodes_edges_and_evidence_are_in_the_page():
     assert (names[works["from"]], names[works["to"]], works["weight"]) == ("Ida", "Fjord Labs", 2)
     assert works["memories"][0] == {"id": "m5", "text": "Ida still works at Fjord Labs.", "ts": NOW}
     assert data["cut"] is True
+
+
+@pytest.mark.parametrize(
+    ("names", "hops", "most"), [(("Fest",), 1, 2), (("Ana",), 2, 50), ((), 1, 50), (("Bergen",), 1, 3)]
+)
+async def test_a_name_is_of_one_kind_in_every_picture(names: tuple[str, ...], hops: int, most: int):
+    said = (("Fest", "takes place at", "Bergen"), ("Ana", "lives in", "Bergen"), ("Ana", "visits", "Fest"))
+    memories = [Said(id=f"m{n}", text="…", statements=(one,)) for n, one in enumerate(said)]
+    part = await around(*names, memories=memories, max_nodes=most, hops=hops)
+    kinds = {node.name: node.kind for node in part.nodes}
+    assert kinds.items() <= {"Ana": "Person", "Bergen": "Place", "Fest": "Thing"}.items()
+    assert len(kinds) >= 2
 
 
 async def test_a_picture_is_bounded():

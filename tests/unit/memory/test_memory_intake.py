@@ -111,6 +111,20 @@ async def test_while_the_record_is_away_it_waits_and_its_deliveries_are_not_coun
     assert waited == ["1000000-0"] * 20
 
 
+@pytest.mark.parametrize("reply_to", ["my:replies:1", "recall.query.v1", "x" * 600])
+async def test_a_refused_reply_address_is_told_in_the_log_where_its_sender_hears_nothing(
+    caplog: pytest.LogCaptureFixture, reply_to: str
+) -> None:
+    commit, payload, _ = await served(Told(), reply_to=reply_to)
+    assert commit.address.mode == "shared"
+    (record,) = caplog.records
+    assert payload["error"]["message"] in record.getMessage()
+    assert record.getMessage().startswith(
+        "a memory.delete.v1 is refused, and who sent it hears nothing: reply_to '"
+    )
+    assert "ORION_REPLY_STREAMS" in record.getMessage()
+
+
 REFUSALS: list[tuple[Exception, str]] = [
     (asyncpg.InsufficientPrivilegeError("permission denied for table memories"), "role its rights"),
     (asyncpg.UndefinedTableError('relation "outbox" does not exist'), "orion-recall migrate"),

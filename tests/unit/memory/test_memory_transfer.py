@@ -249,7 +249,11 @@ def test_a_json_array_is_read_item_by_item(tmp_path: Path, sign: str) -> None:
         ("m.jsonl", b"Dear diary,\ntoday nothing happened.\n", "its format is not imported"),
         ("m.jsonl", b'{\n  "id": "a",\n  "text": "x"\n}\n', "its format is not imported"),
         ("m.json", b'{\n  "notes": [{"id": "a", "body": "x"}]\n}\n', "give the list: `jq .NAME FILE |"),
-        ("m.csv", b"a,b\n1,2\n", "m.csv:1: no column gives id: give --map id=COLUMN, one of a, b"),
+        (
+            "m.csv",
+            b"a,b\n1,2\n",
+            "m.csv:1: no column gives id: call one id, or give `import` --map id=COLUMN, one of a, b",
+        ),
         ("m.csv", b"id,text,id\n1,2,3\n", "m.csv:1: the column 'id' is there twice"),
         ("m.csv", b'id,text\na,"b\n', "m.csv:2: not CSV: unexpected end of data"),
         ("m.csv", b"id,text\na,\xff\n", "m.csv: not UTF-8"),

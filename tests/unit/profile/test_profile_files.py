@@ -93,7 +93,7 @@ def test_a_file_gives_its_profile(file: Path):
         ("scope", "Session", "`Session` is not one of the choices; did you mean `session`?"),
         ("budget", "42x", "Input should be 'low', 'mid' or 'high'"),
         ("over_budget", "", "has no value; give one, or leave the line out: For an item"),
-        ("rdf_top_k", "", "has no value; give one: Hits the graph source"),
+        ("rdf_top_k", "", "has no value; give one: Hits of the graph source"),
         ("rdf_top_k", "[1]", "Input should be a valid integer; write plain digits"),
         ("rdf_top_k", "{a: 1}", "Input should be a valid integer; write plain digits"),
         ("scope", "[user]", "write one value: Whose memories"),
@@ -102,8 +102,8 @@ def test_a_file_gives_its_profile(file: Path):
         ("profile", "Test.v1", "`Test.v1`: String should match pattern"),
         ("snippet_tokens", "!!python/name:os.system", "python/name:os.system` is not allowed here: remove it"),
         ("fusion", "!!set {k}", "is not allowed here"),
-        ("cascade.layers.graph.kinds", "world", "`world`: Input should be a valid tuple; write [one, another]"),
-        ("cascade.layers.graph.kinds", "{a: 1}", "Input should be a valid tuple; write [one, another]"),
+        ("cascade.layers.graph.kinds", "world", "`world`: Input should be a valid list; write [one, another]"),
+        ("cascade.layers.graph.kinds", "{a: 1}", "Input should be a valid list; write [one, another]"),
         ("cascade.layers.graph.kinds", "[[a]]", "Input should be a valid string"),
         ("cascade.layers.graph.then", "[semantc]", "Input should be 'semantic'"),
         ("cascade.layers.graph.kinds", "[!mine a]", "the tag `!mine` is not allowed here"),
@@ -140,7 +140,7 @@ def test_an_unknown_key_is_led_to_where_it_belongs(file: Path, line: str, expect
 def test_a_missing_key_is_named_with_what_it_is(file: Path):
     problem = problem_of(file, written().replace("rdf_top_k: 6\n", ""))
     assert said(problem) == (
-        "rdf_top_k: is missing; add it: Hits the graph source may bring to selection; 0 switches it off."
+        "rdf_top_k: is missing; add it: Hits of the graph source that are taken first; 0 switches it off."
     )
 
 
@@ -324,7 +324,7 @@ PROFILES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "rdf_top_k": whole(0, 1000),
         "max_per_source": whole(1, 1000),
         "max_total_items": whole(1, 1000),
-        "render_budget_tokens": whole(1, 1_000_000),
+        "render_budget_tokens": whole(20, 1_000_000),
     },
     optional={
         "description": st.text(max_size=60),

@@ -61,7 +61,7 @@ async def test_reply_decision_and_candidates_have_unsure_as_data(tokens: TokenCo
 
 
 async def test_the_note_and_the_items_stay_in_the_budget(tokens: TokenCounter) -> None:
-    for budget in range(16, 120, 7):
+    for budget in range(20, 120, 7):
         recalled = await ask(tokens, "Where does Ada live?", unsure_below=1.0, when_unsure="note",
                              render_budget_tokens=budget)  # fmt: skip
         assert tokens.count(recalled.rendered) <= budget

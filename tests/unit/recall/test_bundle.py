@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.recall.bundle.select import Caps, Selection, body, head, select, select_recap
+from orion_recall.recall.bundle.select import Caps, Selection, Shown, body, head, select, select_recap
 from orion_recall.recall.bundle.snippet import line_tokens
 from orion_recall.recall.bundle.snippet import snippet as snippet_of
 from orion_recall.renderers import renderers
@@ -201,11 +201,44 @@ def test_an_item_that_does_not_fit_is_skipped_for_one_that_does(tokens: TokenCou
     assert selection.tokens == budget
 
 
+@pytest.mark.parametrize("style", list(renderers()))
+@pytest.mark.parametrize("budget", [20, 22, 26, 30])
+@pytest.mark.parametrize("over", ["skip", "stop"])
+def test_a_small_budget_has_one_short_item_rather_than_none(
+    tokens: TokenCounter, style: str, budget: int, over: Any
+):
+    said = "The harbour crane needs a new gearbox by Friday, and Bo has ordered one at Fjord Labs in Bergen."
+    wordy = [
+        scored(f"a-long-name-of-a-memory-{n}", said, score=0.9 - n / 10, ts=NOW, speaker="Bo") for n in range(3)
+    ]
+    made = caps(budget_tokens=budget, over_budget=over, max_per_source=9)
+    selection = select(wordy, frozenset({"gearbox"}), made, tokens, Shown(style=style))
+    assert [item.scored.memory.id for item in selection.items] == ["a-long-name-of-a-memory-0"]
+    line = selection.items[0].line
+    assert line.startswith("- ")
+    assert tokens.count(line) == selection.tokens <= budget
+    assert len(set(re.findall(r"\w+", line)) & set(said.split())) >= 2
+    assert sum(selection.dropped.values()) == 2
+
+
+def test_a_budget_that_takes_no_line_at_all_has_none(tokens: TokenCounter):
+    for budget in (1, 5, 9):
+        selection = select(
+            [scored("m", "It turns. " * 20, ts=NOW)], frozenset(), caps(budget_tokens=budget), tokens
+        )
+        assert (selection.items, selection.tokens, selection.dropped) == ((), 0, {"token_budget": 1})
+
+
 def test_a_profile_may_stop_at_the_first_item_that_does_not_fit(tokens: TokenCounter):
-    ranked = [scored("long", "heavy words " * 60), scored("short", "yes"), scored("other", "no")]
-    budget = tokens.count("- [undated vector short] yes")
+    ranked = [
+        scored("first", "yes"),
+        scored("long", "heavy words " * 60),
+        scored("short", "yes"),
+        scored("other", "no"),
+    ]
+    budget = tokens.count("- [undated vector first] yes\n- [undated vector short] yes")
     selection = select(ranked, frozenset(), replace(WIDE, budget_tokens=budget, over_budget="stop"), tokens)
-    assert chosen(selection) == []
+    assert chosen(selection) == ["first"]
     assert selection.dropped == {"token_budget": 3}
 
 

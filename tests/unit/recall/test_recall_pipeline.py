@@ -55,6 +55,42 @@ async def test_what_two_sources_found_comes_back_ranked_and_rendered(tokens: Tok
     assert list(recalled.stage_ms) == ["understand", "search", "fuse", "fetch", "rank", "select"]
 
 
+async def test_caps_of_a_source_decide_who_is_first_and_the_room_that_is_left_is_filled(tokens: TokenCounter):
+    """As the reference of `max_per_source` and `rdf_top_k` says."""
+    turns = [view(f"v{n}", f"The vector says {n} of it.", ts=NOW) for n in range(4)]
+    facts = [view(f"g{n}", f"A graph has {n} as well.", ts=NOW) for n in range(4)]
+    by_vector = FakeSource("vector", [hit(one.id, 0.9 - n / 100) for n, one in enumerate(turns)])
+    by_graph = FakeSource("rdf", [hit(one.id, 0.9 - n / 100) for n, one in enumerate(facts)])
+    made = sources(tokens, [by_vector, by_graph], *turns, *facts)
+
+    async def counts(**changes: Any) -> tuple[int, int]:
+        weights = {"rdf": 1.0, "vector": 0.5}  # so that the graph's are the best
+        found = ids(await ask(made, profile(fusion={"weights": weights}, **changes)))
+        return sum(one[0] == "v" for one in found), sum(one[0] == "g" for one in found)
+
+    assert await counts(max_per_source=1, max_total_items=2) == (1, 1)
+    assert [await counts(rdf_top_k=most, max_total_items=5) for most in (1, 2, 3, 4)] == [
+        (4, 1),
+        (3, 2),
+        (2, 3),
+        (1, 4),
+    ]
+    assert await counts(max_per_source=1, rdf_top_k=1) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("half_life", "first"), [(1, "young"), (24, "young"), (72, "young"), (10_000, "old"), (1_000_000, "old")]
+)
+async def test_the_half_life_decides_how_much_better_an_older_memory_has_to_be(
+    tokens: TokenCounter, half_life: float, first: str
+):
+    old, young = view("old", "The crane is at the quay.", ts=NOW - 72 * 3600), view("young", "A crane.", ts=NOW)
+    hits = (hit("old", 0.9), hit("young", 0.8))
+    weights = {"fusion": 0.8, "similarity": 0.0, "recency": 0.2}
+    by = profile(time_decay_half_life_hours=half_life, ranking=weights, fusion={"method": "rrf"})
+    assert ids(await ask(sources(tokens, arms("vector", hits=hits), old, young), by))[0] == first
+
+
 async def test_what_was_just_deleted_is_left_out_whoever_finds_it_and_the_graph_gives_no_reasons(
     tokens: TokenCounter,
 ):
