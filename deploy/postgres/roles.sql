@@ -34,7 +34,8 @@ BEGIN
 END
 $$;
 
--- Large objects: by default anybody makes them, in a transaction that is not read-only. Nothing here has any.
+-- By default anybody makes large objects, in a transaction that is not read-only (nothing here has any), and writes to
+-- the write-ahead log or uses up transaction ids in one that is.
 DO $$
 DECLARE
     called regprocedure;
@@ -42,12 +43,15 @@ BEGIN
     FOR called IN
         SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname IN (
             'lo_creat', 'lo_create', 'lo_from_bytea', 'lo_import', 'lo_open', 'lo_put', 'lo_truncate', 'lo_truncate64',
-            'lo_unlink', 'lowrite') AND has_function_privilege('public', oid, 'EXECUTE')
+            'lo_unlink', 'lowrite', 'pg_logical_emit_message', 'pg_current_xact_id', 'txid_current')
+            AND has_function_privilege('public', oid, 'EXECUTE')
     LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', called);
     END LOOP;
 END
 $$;
+-- `memory forget` asks for one, to see which transactions are older.
+GRANT EXECUTE ON FUNCTION pg_current_xact_id() TO orion_owner, orion_worker;
 
 ALTER SCHEMA public OWNER TO orion_owner;
 REVOKE ALL ON SCHEMA public FROM PUBLIC;

@@ -52,6 +52,15 @@ WRITING = (
     "CREATE SCHEMA mine",
     "DELETE FROM recall_decisions",
 )
+WAL = (
+    "SELECT pg_logical_emit_message(false, 'x', repeat('x', 1000))",
+    "SELECT pg_logical_emit_message(true, 'x', 'x'::bytea)",
+    "SELECT pg_logical_emit_message(false, 'x', 'x', true)",
+    "SELECT pg_current_xact_id()",
+    "SELECT txid_current()",
+    "DO $$ BEGIN FOR i IN 1..9 LOOP BEGIN PERFORM txid_current(); EXCEPTION WHEN division_by_zero THEN END; "
+    "END LOOP; END $$",
+)
 SCHEMA_LOCK = 7402116889
 
 
@@ -142,6 +151,31 @@ async def test_an_analyst_of_the_embedded_server_writes_nothing_either(database:
                 await analyst.execute(sql)
     async with session(database) as ours:
         await ours.execute("CREATE TEMP TABLE of_a_replay (id int)")
+
+
+@pytest.mark.parametrize("sql", WAL)
+async def test_an_analyst_writes_no_log_and_uses_up_no_ids_in_read_only_transactions(
+    dsn: str, database: str, sql: str
+) -> None:
+    await let_analysts_in(database)
+    for address in (role_dsn(dsn, ANALYST), database.replace("//orion@", f"//{ANALYST}@")):
+        async with session(address) as analyst:
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await analyst.execute(sql)
+
+
+async def test_who_forgets_may_ask_for_a_transaction_id(dsn: str) -> None:
+    for role in (OWNER, WORKER):
+        async with session(role_dsn(dsn, role)) as login:
+            assert await login.fetchval("SELECT pg_current_xact_id()::text")
+
+
+@pytest.mark.parametrize(
+    "sql", ["TABLE pg_stats", "SELECT most_common_vals FROM pg_stats", "SELECT stavalues1 FROM pg_statistic"]
+)
+async def test_a_column_without_a_type_is_refused_with_what_to_do(analyst: Pool, sql: str) -> None:
+    with pytest.raises(RecordError, match=r"most_common_vals::text|permission denied"):
+        await DecisionLog(analyst).run_sql(sql)
 
 
 async def test_writers_wait_for_each_other(dsn: str, worker: Pool) -> None:
