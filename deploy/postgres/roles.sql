@@ -60,6 +60,8 @@ GRANT USAGE ON SCHEMA public TO orion_worker, orion_analyst;
 -- A worker holds sixteen connections at most: this is for eleven of them.
 ALTER ROLE orion_worker CONNECTION LIMIT 180;
 ALTER ROLE orion_analyst CONNECTION LIMIT 10;
+-- A role may set defaults of its own: what an analyst has set goes at every start.
+ALTER ROLE orion_analyst RESET ALL;
 ALTER ROLE orion_analyst SET default_transaction_read_only = on;
 -- An analyst may set other time limits in a session of their own, but never a larger temp_file_limit. Locks of ours are
 -- rows of a table (write_locks) that an analyst has no right to: no advisory lock of theirs stops a write.

@@ -151,6 +151,8 @@ async def stop_replay(visit: Visit) -> Response:
 _FILE_NAME = re.compile(r"[\w-][\w.-]{0,126}", re.ASCII)
 _SAME = ("profile", "description")
 _NEED_A_GOOD_ONE = ("save", "replay")
+_checking = asyncio.Semaphore(1)
+"""Reading a long text takes a second, and every visitor may ask for it."""
 
 
 class Checked(NamedTuple):
@@ -189,7 +191,8 @@ async def check_profile(visit: Visit) -> Response:
     """Check the text of the form; download it, replay it, or save it where that is asked for and allowed."""
     name, text, action = visit.path("name"), visit.form.raw("text"), visit.form.text("action")
     file = _file(visit, name)
-    checked = await asyncio.to_thread(_checked, text, file)
+    async with _checking:
+        checked = await asyncio.to_thread(_checked, text, file)
     if action == "download":
         headers = {"content-disposition": f'attachment; filename="{name}.yaml"'}
         return Response(text, media_type="application/yaml", headers=headers)

@@ -293,6 +293,7 @@ async def let_analysts_in(dsn: str) -> None:
             # The server takes no writes while its disk is short; what it has can be read all the same.
             await connection.execute("SET default_transaction_read_only = off")
             await connection.execute(f"ALTER ROLE {ANALYST_ROLE} LOGIN CONNECTION LIMIT 10")
+            await connection.execute(f"ALTER ROLE {ANALYST_ROLE} RESET ALL")  # a role may set its own defaults
             for name, value in _ANALYST_SETTINGS.items():
                 await connection.execute(f"ALTER ROLE {ANALYST_ROLE} SET {name} = '{value}'")
             await connection.execute(_ANALYSTS_DO_NOT_WRITE)

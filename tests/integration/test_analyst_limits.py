@@ -164,6 +164,26 @@ async def test_an_analyst_writes_no_log_and_uses_up_no_ids_in_read_only_transact
                 await analyst.execute(sql)
 
 
+async def test_defaults_that_an_analyst_sets_are_gone_at_the_next_start(database: str) -> None:
+    await let_analysts_in(database)
+    address = database.replace("//orion@", f"//{ANALYST}@")
+    for name, value in (("search_path", "nowhere"), ("statement_timeout", "0"), ("work_mem", "'2GB'")):
+        async with session(address) as analyst:
+            await analyst.execute("SET default_transaction_read_only = off")
+            await analyst.execute(f"ALTER ROLE {ANALYST} SET {name} = {value}")
+    await let_analysts_in(database)
+    async with session(address) as analyst:
+        assert await analyst.fetchval("SHOW statement_timeout") == "1min"
+        assert await analyst.fetchval("SHOW work_mem") != "2GB"
+        assert "nowhere" not in await analyst.fetchval("SHOW search_path")
+
+
+async def test_notifications_that_nobody_reads_take_half_a_megabyte(database: str) -> None:
+    await let_analysts_in(database)
+    async with session(database.replace("//orion@", f"//{ANALYST}@")) as analyst:
+        assert await analyst.fetchval("SHOW max_notify_queue_pages") == "64"
+
+
 async def test_who_forgets_may_ask_for_a_transaction_id(dsn: str) -> None:
     for role in (OWNER, WORKER):
         async with session(role_dsn(dsn, role)) as login:
@@ -268,12 +288,15 @@ async def test_analysts_see_the_decisions_of_their_tenants_where_that_is_set_up(
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await analyst.fetch("SELECT note FROM recall_feedback")
         async with session(dsn) as superuser:
-            await superuser.execute(f"INSERT INTO orion_recall.analyst_tenants VALUES ('{ANALYST}', 'north')")
+            await superuser.execute(
+                f"INSERT INTO orion_recall.analyst_tenants VALUES ('{ANALYST}', 'north'), ('carla', 'south')"
+            )
         async with session(role_dsn(dsn, ANALYST)) as analyst:
             assert [row["tenant"] for row in await analyst.fetch("SELECT tenant FROM recall_decisions")] == [
                 "north"
             ]
             assert await analyst.fetchval("SELECT count(*) FROM recall_by_profile_hour") == 1
+            assert await analyst.fetch("SELECT login, tenant FROM analyst_tenants") == [(ANALYST, "north")]
             assert await analyst.fetchval("SELECT sum(used) FROM recall_feedback_by_profile") == 1
             assert await analyst.fetchval("SELECT count(*) FROM recall_queries") == 1
             await _has_no_text_for_readers(dsn)

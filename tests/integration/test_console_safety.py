@@ -297,6 +297,12 @@ async def test_a_report_with_an_odd_part_is_refused_or_shown(
         assert (await browser.get("/replays/mine.json")).status_code in (200, 400)
 
 
+async def test_a_picture_is_of_some_names(browser: httpx.AsyncClient) -> None:
+    names = [f"n{number}" for number in range(65)]
+    assert (await browser.get("/graph/picture", params={"entities": ",".join(names)})).status_code == 400
+    assert (await browser.get("/graph/picture", params={"entities": ",".join(names[:64])})).status_code == 404
+
+
 @pytest.mark.parametrize(
     "words",
     [
