@@ -22,7 +22,7 @@ from orion_recall.when.vocabulary import MODIFIERS, PARTS, RANGING, WEEKDAYS
 # A sentence ends before a capital (not "3. Dezember"), a line at its end; what is longer is read in pieces.
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])(?<!\d\.)[\"'”’)]*\s+(?=[\"'“‘(]*[^\W\da-z_])|\n")
 _LONGEST: Final = 1500
-# A clock time so many words behind its day is of something else; of days alone each would look through all the rest.
+# A clock time so many words behind its day is of something else; of days alone each would look through the rest.
 _MOST_BETWEEN: Final = 40
 _ISO_CLOCK: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}[Tt](\d{1,2}):(\d\d)")
 _OPEN: Final = frozenset(("since", "until", "till", "by", "before", "after", "from"))

@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from executor import Executor, info, rows, server_ms, until
+from executor import Executor, command, info, rows, server_ms, until
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 from serving import OneMemory, opened_with, quick_settings, serving
@@ -215,7 +215,7 @@ async def test_a_published_query_chooses_no_id(
     async with serving(settings, opened_with(OneMemory(), tokens)) as (service, _):
         for number, hostile in enumerate((f"{MOST}-{MOST}", "*", "MAXLEN", "NOMKSTREAM", "ID")):
             message = executor.message(QUESTION, id=hostile, correlation_id=f"c-{number}", entry_id=hostile)
-            await bus.publish(channel, json.dumps(message))
+            await command(bus, "PUBLISH", channel, json.dumps(message))
 
         async def all_answered() -> bool:
             return len(await executor.replies(executor.reply_to)) == 5
