@@ -10,11 +10,13 @@ import asyncio
 import logging
 from collections import Counter
 from importlib.resources import files
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
+from orion_recall.bus.group_reader import decoded
 from orion_recall.settings import Settings
 
 log = logging.getLogger("orion_recall.bus")
@@ -50,9 +52,9 @@ class StreamRenewal:
 
     async def renew(self) -> None:
         """Look once. RedisError: the bus is away, or refuses."""
-        found: list[bytes | int] = await self._script(keys=self._streams, args=[AHEAD_MS])
+        found: list[Any] = await self._script(keys=self._streams, args=[AHEAD_MS])
         for stream, entries in zip(found[::2], found[1::2], strict=True):
-            name = stream.decode() if isinstance(stream, bytes) else str(stream)
+            name = decoded(stream)
             self.counts[name] += 1
             log.error(
                 "%s was made anew, with its %d entries: somebody had sent one with an id far ahead of the clock, "
