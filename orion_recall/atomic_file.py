@@ -16,6 +16,7 @@ from orion_recall.errors import SettingsError
 def whole_file(target: Path) -> Generator[IO[bytes]]:
     """A file that replaces the target, synced to disk, when the block ends without an error.
 
+    Its owner alone may read it: most hold memories or questions.
     A target that is no regular file, such as a pipe or a terminal, is written directly. SettingsError when the file
     cannot be made.
     """
@@ -24,24 +25,28 @@ def whole_file(target: Path) -> Generator[IO[bytes]]:
     if not target.parent.is_dir():
         raise SettingsError(f"{target.parent} is no folder: make it first")
     if target.exists() and not target.is_file():
-        with _opened(target, target) as opened:
+        with _opened(target, target, os.O_WRONLY) as opened:
             yield opened
         return
     place = target.resolve()  # a link stays one
     part = place.with_name(f".{place.name}.{os.getpid()}.part")
     try:
-        with _opened(part, target) as file:
+        # Never through what somebody else has put there.
+        with _opened(part, target, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         part.replace(place)
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
-def _opened(file: Path, target: Path) -> IO[bytes]:
+def _opened(file: Path, target: Path, flags: int) -> IO[bytes]:
     try:
-        return file.open("wb")
+        if flags & os.O_EXCL:  # of a process that was killed
+            file.unlink(missing_ok=True)
+        return os.fdopen(os.open(file, flags, 0o600), "wb")
     except OSError as error:
         raise SettingsError(f"{target} cannot be written: {error.strerror}") from error
 

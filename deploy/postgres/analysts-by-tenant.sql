@@ -16,6 +16,10 @@ CREATE TABLE IF NOT EXISTS analyst_tenants (
 ALTER TABLE analyst_tenants OWNER TO orion_owner;
 COMMENT ON TABLE analyst_tenants IS 'Which tenants'' decisions a login sees that is a member of orion_analyst.';
 GRANT SELECT ON analyst_tenants TO orion_analyst;
+-- Nor do they see who else there is.
+ALTER TABLE analyst_tenants ENABLE ROW LEVEL SECURITY;
+DROP POLICY IF EXISTS analysts_see_their_own ON analyst_tenants;
+CREATE POLICY analysts_see_their_own ON analyst_tenants FOR SELECT TO orion_analyst USING (login = session_user);
 
 ALTER TABLE recall_decisions ENABLE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS workers_see_all ON recall_decisions;

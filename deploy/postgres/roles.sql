@@ -34,7 +34,8 @@ BEGIN
 END
 $$;
 
--- Large objects: by default anybody makes them, in a transaction that is not read-only. Nothing here has any.
+-- By default anybody makes large objects, in a transaction that is not read-only (nothing here has any), and writes to
+-- the write-ahead log or uses up transaction ids in one that is.
 DO $$
 DECLARE
     called regprocedure;
@@ -42,12 +43,15 @@ BEGIN
     FOR called IN
         SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname IN (
             'lo_creat', 'lo_create', 'lo_from_bytea', 'lo_import', 'lo_open', 'lo_put', 'lo_truncate', 'lo_truncate64',
-            'lo_unlink', 'lowrite') AND has_function_privilege('public', oid, 'EXECUTE')
+            'lo_unlink', 'lowrite', 'pg_logical_emit_message', 'pg_current_xact_id', 'txid_current')
+            AND has_function_privilege('public', oid, 'EXECUTE')
     LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', called);
     END LOOP;
 END
 $$;
+-- `memory forget` asks for one, to see which transactions are older.
+GRANT EXECUTE ON FUNCTION pg_current_xact_id() TO orion_owner, orion_worker;
 
 ALTER SCHEMA public OWNER TO orion_owner;
 REVOKE ALL ON SCHEMA public FROM PUBLIC;
@@ -56,6 +60,8 @@ GRANT USAGE ON SCHEMA public TO orion_worker, orion_analyst;
 -- A worker holds sixteen connections at most: this is for eleven of them.
 ALTER ROLE orion_worker CONNECTION LIMIT 180;
 ALTER ROLE orion_analyst CONNECTION LIMIT 10;
+-- A role may set defaults of its own: what an analyst has set goes at every start.
+ALTER ROLE orion_analyst RESET ALL;
 ALTER ROLE orion_analyst SET default_transaction_read_only = on;
 -- An analyst may set other time limits in a session of their own, but never a larger temp_file_limit. Locks of ours are
 -- rows of a table (write_locks) that an analyst has no right to: no advisory lock of theirs stops a write.

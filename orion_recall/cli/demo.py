@@ -16,6 +16,7 @@ import typer
 from pydantic import SecretStr
 from rich.text import Text
 
+from orion_recall.atomic_file import whole_text
 from orion_recall.cli.addresses import open_postgres
 from orion_recall.cli.output import Shown, Table, counted, heading, note, show
 from orion_recall.client import RecallClient
@@ -118,7 +119,8 @@ def _settings(engines: EmbeddedEngines) -> Settings:
 async def _import(client: RecallClient, pool: Pool, folder: Path, now: datetime) -> ImportSummary:
     file = folder / "sample.jsonl"
     memories = sample_memories(now, _first_run(folder, now))
-    file.write_text("".join(f"{json.dumps(memory)}\n" for memory in memories), "utf-8")
+    with whole_text(file) as lines:
+        lines.writelines(f"{json.dumps(memory)}\n" for memory in memories)
     summary = await import_file(partial(client.store, wait_s=0), file, batch_size=20)
     waited = await wait_for_copies(Record(pool).copies, summary.position or 0)
     if not waited.caught_up:

@@ -18,13 +18,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast
 
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, ResponseError
 from rich.text import Text
 
-from orion_recall.bus.group_reader import BusClock
+from orion_recall.bus.group_reader import BusClock, decoded
 from orion_recall.bus.signing.keys import read_ring
 from orion_recall.cli.addresses import DataFolder, find, open_bus, open_postgres
 from orion_recall.cli.output import show, visible
+from orion_recall.cli.serving.status import problems_of, read_workers
 from orion_recall.engines.lock import held_by
 from orion_recall.engines.postgres_folder import find_binaries
 from orion_recall.engines.valkey import find_binary
@@ -46,7 +47,7 @@ from orion_recall.renderers import FURTHER_RENDERERS
 from orion_recall.schemas import unknown_variables
 from orion_recall.scoring.parts import FURTHER_PARTS
 from orion_recall.serving.backends import graph_of, identity_of, index_of, timeline_table
-from orion_recall.settings import Settings
+from orion_recall.settings import RECALL_GROUP, Settings
 from orion_recall.source_specs import FURTHER_SOURCES, SourceSpec, further_sources
 from orion_recall.sources.further import open_one
 from orion_recall.sources.timeline import OWN_VIEW, TimelineSource, unreadable_rows
@@ -236,6 +237,11 @@ async def _bus(settings: Settings) -> AsyncGenerator[Check]:
                 yield bus_check(info)
             except NoPermissionError:
                 yield Check("bus", "reached; this login may not ask for version and memory (INFO)")
+            with contextlib.suppress(ResponseError):  # no worker was ever here, or this login may not look
+                consumers = await redis.xinfo_consumers(settings.query_stream, RECALL_GROUP)
+                workers = await read_workers(redis, settings, [decoded(one["name"]) for one in consumers])
+                problems = [f"{what}: {why}" for worker in workers for what, why in problems_of(worker)]
+                yield Check("workers", f"{len(workers)} with a heartbeat", "; ".join(problems) or None)
             clock = BusClock()
             try:
                 for _ in range(3):

@@ -1,7 +1,7 @@
 """Who may do what in the console: tokens with a tenant and rights, sessions, and the tokens of forms.
 
-A file of tokens holds their SHA-256 alone. Of sessions nothing is kept: a cookie holds the key of the visitor's
-access and a time, signed with a key of this process.
+A file of tokens holds their SHA-256 alone. Of sessions only those are kept that were ended: a cookie holds the key
+of the visitor's access, a time and a number of its own, signed with a key of this process.
 """
 
 from __future__ import annotations
@@ -125,6 +125,8 @@ def token_hash(token: str) -> str:
 
 
 LIFETIME_S = 12 * 3600
+# Of those that were ended longer ago nobody has a cookie, or somebody ends thousands on purpose.
+_MOST_ENDED = 10_000
 
 
 class Sessions:
@@ -132,29 +134,38 @@ class Sessions:
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
+        self._ended: dict[str, None] = {}
 
     def cookie(self, key: str) -> str:
         """The cookie of a visitor who has just come in."""
-        told = f"{key.encode().hex()}.{int(time.time())}"
+        told = f"{key.encode().hex()}.{int(time.time())}.{secrets.token_hex(16)}"
         return f"{told}.{self._signed('session', told)}"
 
+    def end(self, cookie: str) -> None:
+        """From now on the cookie says nothing."""
+        self._ended[cookie] = None
+        if len(self._ended) > _MOST_ENDED:
+            del self._ended[next(iter(self._ended))]
+
     def key_of(self, cookie: str) -> str | None:
-        """The key in a cookie; None where we did not make it, or too long ago."""
+        """The key in a cookie; None where we did not make it, or too long ago, or it was ended."""
         told, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(signature.encode(), self._signed("session", told).encode()):
             return None
-        key, _, began = told.partition(".")
+        if cookie in self._ended:
+            return None
+        key, began, _ = told.split(".")
         if time.time() - int(began) > LIFETIME_S:
             return None
         return bytes.fromhex(key).decode()
 
-    def form_token(self, key: str) -> str:
-        """What every form of this visitor carries: another site cannot read it, and so cannot send it."""
-        return self._signed("form", key)
+    def form_token(self, cookie: str) -> str:
+        """What every form of this session carries: another site cannot read it, and so cannot send it."""
+        return self._signed("form", cookie)
 
-    def is_form_token(self, key: str, given: str) -> bool:
-        """Whether a form was made by this console, for this visitor."""
-        return hmac.compare_digest(given.encode("utf-8", "replace"), self.form_token(key).encode())
+    def is_form_token(self, cookie: str, given: str) -> bool:
+        """Whether a form was made by this console, for this session."""
+        return hmac.compare_digest(given.encode("utf-8", "replace"), self.form_token(cookie).encode())
 
     def _signed(self, what: str, text: str) -> str:
         return hmac.new(self._key, f"{what}\0{text}".encode(), hashlib.sha256).hexdigest()

@@ -129,7 +129,7 @@ def _told(name: str, value: JsonValue) -> str:
 
 
 _TIMEOUT_S = 20.0
-_MOST_NODES = 400
+_MOST_NODES, _MOST_NAMES = 400, 64
 
 
 async def graph_picture(visit: Visit) -> Response:
@@ -137,6 +137,8 @@ async def graph_picture(visit: Visit) -> Response:
     names = [one.strip() for one in visit.form.text("entities").split(",") if one.strip()]
     nodes = visit.form.number("nodes", least=2, most=_MOST_NODES) or 100
     hops = visit.form.number("hops", least=1, most=4) or 2
+    if len(names) > _MOST_NAMES:
+        return await graph_page(visit, f"Name {_MOST_NAMES} entities at most.", 400)
     try:
         async with (
             asyncio.timeout(_TIMEOUT_S),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from orion_recall.atomic_file import whole_text
-from orion_recall.console.replay_process import FOLDER, Replay
+from orion_recall.console.replay_process import FOLDER, Replay, is_report_seen_by
 from orion_recall.console.visit import Visit
 from orion_recall.contracts import describe
 from orion_recall.errors import ProfileError, ProfileProblem
@@ -58,24 +59,32 @@ class Report(BaseModel):
 
 async def replays_page(visit: Visit) -> Response:
     folder = _folder(visit)
-    found = [one for one in folder.glob("*.json") if _NAME.fullmatch(one.name)] if folder.is_dir() else []
+    found = [one for one in folder.glob("*.json") if _may_read(visit, one.name)] if folder.is_dir() else []
     saved = [(one.name, datetime.fromtimestamp(one.stat().st_mtime, UTC)) for one in found]
     replaying = visit.console.replaying
+    running, ended = (
+        one if one is not None and one.is_seen_by(visit.access.only_tenant) else None
+        for one in (replaying.running, replaying.last)
+    )
     return visit.page(
         "replays.html",
         folder=folder,
         saved=sorted(saved, key=lambda one: one[1], reverse=True),
-        running=replaying.running,
+        running=running,
         is_stopping=replaying.is_stopping,
-        ended=replaying.last,
+        ended=ended,
     )
+
+
+def _may_read(visit: Visit, name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and is_report_seen_by(name, visit.access.only_tenant)
 
 
 async def replay_page(visit: Visit) -> Response:
     """One report: the verdict, then the means, then what changed most, where used memories were lost first."""
     name = visit.path("name")
     path = _folder(visit) / name
-    if not _NAME.fullmatch(name) or not path.is_file():
+    if not _may_read(visit, name) or not path.is_file():
         raise HTTPException(404, f"there is no saved replay {name!r}")
     report = read_report(path)
     try:
@@ -132,13 +141,18 @@ async def start_replay(visit: Visit, profile: str, text: str) -> str:
 
 
 async def stop_replay(visit: Visit) -> Response:
-    visit.console.replaying.stop()
+    replaying = visit.console.replaying
+    if replaying.running is not None and not replaying.running.is_seen_by(visit.access.only_tenant):
+        raise HTTPException(404, "there is no replay that you may stop")
+    replaying.stop()
     return visit.to("/replays")
 
 
 _FILE_NAME = re.compile(r"[\w-][\w.-]{0,126}", re.ASCII)
 _SAME = ("profile", "description")
 _NEED_A_GOOD_ONE = ("save", "replay")
+_checking = asyncio.Semaphore(1)
+"""Reading a long text takes a second, and every visitor may ask for it."""
 
 
 class Checked(NamedTuple):
@@ -177,7 +191,8 @@ async def check_profile(visit: Visit) -> Response:
     """Check the text of the form; download it, replay it, or save it where that is asked for and allowed."""
     name, text, action = visit.path("name"), visit.form.raw("text"), visit.form.text("action")
     file = _file(visit, name)
-    checked = await asyncio.to_thread(_checked, text, file)
+    async with _checking:
+        checked = await asyncio.to_thread(_checked, text, file)
     if action == "download":
         headers = {"content-disposition": f'attachment; filename="{name}.yaml"'}
         return Response(text, media_type="application/yaml", headers=headers)
@@ -189,13 +204,16 @@ async def check_profile(visit: Visit) -> Response:
             return _page(visit, text, before, checked, error=error, status=409)
         return visit.to("/replays")
     if not _may_save(visit):
-        raise HTTPException(403, "the console may not save profiles here: ORION_CONSOLE_SAVES_PROFILES")
+        raise HTTPException(
+            403, "profiles are not saved here (ORION_CONSOLE_SAVES_PROFILES), or your token is not for all tenants"
+        )
     if not file.resolve().is_relative_to(profiles_folder(visit.console.settings).resolve()):
         raise HTTPException(403, "nothing was saved: the file is a link to a place outside the folder")
     if _hash(file.read_text("utf-8", "replace")) != before:
         error = "Nothing was saved: the file was changed meanwhile."
         return _page(visit, text, before, checked, error=error, status=409)
     with whole_text(file) as target:
+        os.fchmod(target.fileno(), file.stat().st_mode & 0o777)  # workers may be other users
         target.write(text)
     return visit.to(f"/profiles/{name}?said=saved")
 
@@ -239,8 +257,10 @@ def _file(visit: Visit, name: str) -> Path:
 
 
 def _may_save(visit: Visit) -> bool:
-    settings = visit.console.settings
-    return settings.console_saves_profiles and settings.profiles_dir is not None and visit.access.may("operate")
+    """Whether the visitor may save a profile: all tenants share it, so one of a single tenant may not."""
+    settings, access = visit.console.settings, visit.access
+    is_possible = settings.console_saves_profiles and settings.profiles_dir is not None
+    return is_possible and access.may("operate") and access.only_tenant is None
 
 
 def _hash(text: str) -> str:

@@ -1,7 +1,7 @@
 """A replay that the console started: `orion-recall decisions replay` as a process, one at a time, ended with us.
 
-Its report goes to `replays` in the data folder under a name of ours, and only when it is whole. The text of the
-profile is in a private folder for as long as it runs.
+Its report goes to `replays` in the data folder under a name of ours, which says whose it is, and only when it is
+whole. The text of the profile is in a private folder for as long as it runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -59,6 +60,19 @@ class Replay:
     @property
     def seconds(self) -> int:
         return round((datetime.now(UTC) - self.began).total_seconds())
+
+    def is_seen_by(self, tenant: str | None) -> bool:
+        """Whether whoever sees this tenant alone may see and stop it; None: who sees all."""
+        return tenant in (None, self.tenant)
+
+
+def is_report_seen_by(name: str, tenant: str | None) -> bool:
+    """The same for a report, by its name."""
+    return tenant is None or _mark_of(tenant) in name
+
+
+def _mark_of(tenant: str | None) -> str:
+    return "" if tenant is None else f"-{sha256(tenant.encode()).hexdigest()[:32]}-"
 
 
 class Replaying:
@@ -131,9 +145,9 @@ class Replaying:
             return "it was stopped"
         if code != 0:
             return _why(made, said) or f"it ended with {code}"
-        replay.report = f"{replay.began:%Y%m%d-%H%M%S}-{replay.profile[:_NAME_CHARS]}.json"
+        whose = _mark_of(replay.tenant) or "-"
+        replay.report = f"{replay.began:%Y%m%d-%H%M%S}{whose}{replay.profile[:_NAME_CHARS]}.json"
         with whole_file(reports / replay.report) as file:
-            os.fchmod(file.fileno(), 0o600)  # it holds questions
             file.write(made.read_bytes())
         return ""
 

@@ -190,12 +190,13 @@ async def sign_in(request: Request) -> Response:
         log.warning("a wrong token was given to the console")
         return sign_in_page(console, request, status=401, error="This token is not known.", target=target)
     response = RedirectResponse(target, 303)
-    console.let_in(response, access, secure=request.url.scheme == "https")
+    console.let_in(response, console.sessions.cookie(access.key), secure=request.url.scheme == "https")
     return response
 
 
 async def sign_out(visit: Visit) -> Response:
     response = visit.to("/")
+    visit.console.sessions.end(visit.console.cookie_of(visit.request))
     response.delete_cookie(visit.console.cookie, httponly=True, samesite="strict")
     return response
 
@@ -239,15 +240,22 @@ _BACKLOG = 128
 # Far below the descriptors that a process may have: with `up`, the engines need theirs.
 MOST_CONNECTIONS = 128
 HEAD_S = 10.0
+TAKEN_S = 20.0
 
 
 class _Connection(H11Protocol):
-    """A connection: it ends where no whole head of a request comes in time, or where there are too many."""
+    """A connection: it ends where no whole head of a request comes in time, or where there are too many.
+
+    It also ends where what was written is not taken in time, and after the answer to a request that came with
+    another one behind it: no browser does that.
+    """
 
     _late: asyncio.TimerHandle | None = None
+    _untaken: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # every byte that waits is heard of
         if len(self.connections) > MOST_CONNECTIONS:
             transport.abort()
         else:
@@ -258,11 +266,23 @@ class _Connection(H11Protocol):
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is not None and not cycle.response_complete:
             self._expect_nothing()
+            if not cycle.more_body and self.conn.trailing_data[0]:
+                cycle.keep_alive = False
         elif self._late is None:
             self._expect_head()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._untaken = self.loop.call_later(TAKEN_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._untaken is not None:
+            self._untaken.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_nothing()
+        self.resume_writing()
         super().connection_lost(exc)
 
     def _expect_head(self) -> None:

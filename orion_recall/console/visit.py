@@ -118,12 +118,15 @@ class Console:
 
     def session_of(self, request: Request) -> str | None:
         """The key of the session that the browser has; None without one."""
-        return self.sessions.key_of(request.cookies.get(self.cookie, ""))
+        return self.sessions.key_of(self.cookie_of(request))
 
-    def let_in(self, response: Response, access: Access, *, secure: bool) -> None:
+    def cookie_of(self, request: Request) -> str:
+        return request.cookies.get(self.cookie, "")
+
+    def let_in(self, response: Response, cookie: str, *, secure: bool) -> None:
         response.set_cookie(
             self.cookie,
-            self.sessions.cookie(access.key),
+            cookie,
             max_age=LIFETIME_S,
             httponly=True,
             samesite="strict",
@@ -161,17 +164,20 @@ class Visit:
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """A page of the console; a browser that has no session gets one."""
-        html = self.console.templates.get_template(template).render(
+        console = self.console
+        is_new = console.session_of(self.request) is None
+        cookie = console.sessions.cookie(self.access.key) if is_new else console.cookie_of(self.request)
+        html = console.templates.get_template(template).render(
             access=self.access,
-            form_token=self.console.sessions.form_token(self.access.key),
+            form_token=console.sessions.form_token(cookie),
             here=self.request.url.path,
             form=self.form,
-            has_tokens=self.console.tokens is not None,
+            has_tokens=console.tokens is not None,
             **values,
         )
         response = HTMLResponse(html, status)
-        if self.console.session_of(self.request) is None:
-            self.console.let_in(response, self.access, secure=self.request.url.scheme == "https")
+        if is_new:
+            console.let_in(response, cookie, secure=self.request.url.scheme == "https")
         return response
 
     def to(self, path: str) -> Response:
@@ -192,8 +198,8 @@ def guarded(handler: Handler, *, needs: ConsoleRight | None = None) -> Callable[
         form = form_of(request.url.query)
         if request.method == "POST":
             form = await read_form(request)
-            is_known = console.session_of(request) == access.key
-            if not is_known or not console.sessions.is_form_token(access.key, form.text("form_token")):
+            cookie, is_known = console.cookie_of(request), console.session_of(request) == access.key
+            if not is_known or not console.sessions.is_form_token(cookie, form.text("form_token")):
                 raise HTTPException(403, "this form is not one of this console, or too old: go back and reload it")
         if needs is not None and not access.may(needs):
             raise HTTPException(403, f"your token does not have the right to {needs}")

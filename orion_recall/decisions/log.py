@@ -60,7 +60,12 @@ async def fetch_bounded(connection: Connection, sql: str, limit: int) -> SqlResu
     The server measures the rows, so that one of a gigabyte never comes here. RecordError when the first row alone
     is larger, or when the statement gives no rows.
     """
-    statement = await connection.prepare(sql)
+    try:
+        statement = await connection.prepare(sql)
+    except asyncpg.InternalClientError as error:
+        raise RecordError(
+            "the SQL was refused: a column has no type of its own (anyarray): cast it, as most_common_vals::text"
+        ) from error
     columns = tuple(attribute.name for attribute in statement.get_attributes())
     if not columns:
         raise RecordError("the SQL was refused: it gives no rows. Only statements that read are run here")
@@ -152,7 +157,8 @@ _ANALYST_SETTINGS = {
     "idle_in_transaction_session_timeout": "60s",
     "temp_file_limit": "1GB",
 }
-# As there: by default anybody makes large objects and temporary tables. A replay makes temporary ones, as a worker.
+# As there: by default anybody makes large objects and temporary tables, and writes log or uses up transaction ids
+# in a transaction that is read-only. A replay makes temporary tables, as a worker; `memory forget` asks for an id.
 _ANALYSTS_DO_NOT_WRITE: LiteralString = """
 DO $$
 DECLARE
@@ -161,13 +167,16 @@ BEGIN
     FOR called IN
         SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname IN (
             'lo_creat', 'lo_create', 'lo_from_bytea', 'lo_import', 'lo_open', 'lo_put', 'lo_truncate',
-            'lo_truncate64', 'lo_unlink', 'lowrite') AND has_function_privilege('public', oid, 'EXECUTE')
+            'lo_truncate64', 'lo_unlink', 'lowrite',
+            'pg_logical_emit_message', 'pg_current_xact_id', 'txid_current')
+            AND has_function_privilege('public', oid, 'EXECUTE')
     LOOP
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', called);
     END LOOP;
     EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'orion_worker') THEN
         EXECUTE format('GRANT TEMPORARY ON DATABASE %I TO orion_worker', current_database());
+        GRANT EXECUTE ON FUNCTION pg_current_xact_id() TO orion_worker;
     END IF;
 END
 $$
@@ -293,6 +302,7 @@ async def let_analysts_in(dsn: str) -> None:
             # The server takes no writes while its disk is short; what it has can be read all the same.
             await connection.execute("SET default_transaction_read_only = off")
             await connection.execute(f"ALTER ROLE {ANALYST_ROLE} LOGIN CONNECTION LIMIT 10")
+            await connection.execute(f"ALTER ROLE {ANALYST_ROLE} RESET ALL")  # a role may set its own defaults
             for name, value in _ANALYST_SETTINGS.items():
                 await connection.execute(f"ALTER ROLE {ANALYST_ROLE} SET {name} = '{value}'")
             await connection.execute(_ANALYSTS_DO_NOT_WRITE)

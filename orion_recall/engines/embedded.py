@@ -59,7 +59,6 @@ def read_addresses(data_dir: Path) -> Addresses | None:
 def write_addresses(data_dir: Path, addresses: Addresses) -> None:
     """In one step, readable by its owner only: a reader sees the old or the new note."""
     with whole_file(data_dir / ADDRESSES_NAME) as file:
-        os.fchmod(file.fileno(), 0o600)  # before anything is in it
         file.write(_FILE.dump_json(addresses, indent=2) + b"\n")
 
 

@@ -25,7 +25,7 @@ from orion_recall.postgres.pool import Connection
 _PORT = 5432  # only the socket's file name; stated everywhere, or PGPORT of the environment would change it
 _PROBE_TIMEOUT_S, _INITDB_TIMEOUT_S = 5, 120.0
 _NEW_MIB = 64
-_BUILTIN_LOCALES_SINCE = 17
+_BUILTIN_LOCALES_SINCE = _BOUNDED_NOTIFICATIONS_SINCE = 17
 
 # One worker holds 16 at most; the rest is for commands, analysts and a second worker that somebody starts.
 _CONNECTIONS, CONNECTIONS_OF_A_WORKER = 40, 16
@@ -115,6 +115,9 @@ class PostgresServer(Engine):
             "max_connections": str(self._connections),
             **_OPTIONS,
         }
+        if binaries.major >= _BOUNDED_NOTIFICATIONS_SINCE:
+            # Nobody here listens: an analyst who does could have eight gigabytes kept.
+            options["max_notify_queue_pages"] = "64"
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         argv = [str(binaries.bin_dir / "postgres"), "-D", str(self._cluster), *arguments]
         # "fast": ends the sessions, writes a checkpoint, leaves nothing to recover

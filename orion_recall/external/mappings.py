@@ -19,7 +19,7 @@ from orion_recall.errors import SettingsError
 
 _MAX_BYTES = 256 * 1024
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$")]
-Iri = Annotated[str, Field(pattern=r'^[A-Za-z][A-Za-z0-9+.-]*:[^\s<>"{}|\\^`]+$')]
+Iri = Annotated[str, Field(pattern=r'^[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f<>"{}|\\^`]+$')]
 HttpUrl = Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
 
 

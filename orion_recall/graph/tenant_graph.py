@@ -239,7 +239,7 @@ def _edge(row: Mapping[str, str]) -> Edge:
 
 def _number(row: Mapping[str, str], name: str) -> float | None:
     with reading_rows():
-        return float(row[name]) if name in row else None
+        return vocabulary.finite(row[name]) if name in row else None
 
 
 def neighbourhood(entities: Sequence[URIRef], *, scope: Scope, hops: int, each: int) -> str:

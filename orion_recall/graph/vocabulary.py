@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,13 @@ def reading_rows() -> Generator[None]:
         yield
     except (LookupError, ValueError) as error:
         raise SourceError(UNEXPECTED_ROWS) from error
+
+
+def finite(text: str) -> float:
+    """The number in a row; ValueError for one with which nothing can be computed."""
+    if not math.isfinite(number := float(text)):
+        raise ValueError("not finite")
+    return number
 
 
 _BRACKETED = re.compile(r"\[\[([^\[\]\n]{1,200})\]\]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import cast
 
+from orion_recall.errors import SourceError
 from orion_recall.foreground import FOREGROUND
 from orion_recall.index.points import (
     TOKENS,
@@ -156,7 +157,10 @@ class IndexReads:
 
     async def fetch(self, keys: Sequence[int]) -> Mapping[int, MemoryView]:
         found = await self._engine.retrieve(keys, True, patience="well") if keys else ()
-        return {one.id: memory_view(payload_of(one)) for one in found}
+        try:
+            return {one.id: memory_view(payload_of(one)) for one in found}
+        except (LookupError, TypeError, ValueError) as error:
+            raise SourceError(f"a point of the index is not as it was written ({type(error).__name__})") from error
 
     async def vectors(self, keys: Sequence[int]) -> Mapping[int, Sequence[float]]:
         found = await self._engine.retrieve(keys, False, ["dense"], "aside")

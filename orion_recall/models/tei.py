@@ -209,15 +209,17 @@ def _vectors(answer: Any, count: int, dimension: int | None, url: str) -> Vector
     """The answer as unit vectors; ModelError unless it is `count` rows of `dimension` finite numbers."""
     said = f"the server at {url} answered /embed with"
     try:
-        vectors = np.asarray(answer, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+        vectors = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{said} what are not vectors") from error
     if vectors.ndim != 2 or vectors.shape != (count, dimension or vectors.shape[1]) or not vectors.size:
         raise ModelError(f"{said} {vectors.shape} floats, expected {(count, dimension or 'n')}")
-    if not np.isfinite(vectors).all():
-        raise ModelError(f"{said} numbers that are not finite")
     # Asked for at unit length already; servers that only speak like TEI may not know the word.
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.isfinite(norms).all() or not norms.all():
+        raise ModelError(f"{said} numbers that are not finite, or all zero")
+    return (vectors / norms).astype(np.float32)
 
 
 class _Score(BaseModel):

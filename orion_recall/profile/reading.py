@@ -22,7 +22,8 @@ from orion_recall.source_specs import top_k_key
 from orion_recall.values import LAYER_NAMES
 
 SCHEMA_HEADER = "# yaml-language-server: $schema=../contracts/profile.schema.json"
-MAX_FILE_BYTES = 256 * 1024
+MAX_FILE_BYTES = 64 * 1024
+_MOST_BRACKETS = 1000  # each that is open is looked at for every further one
 _MAX_PROBLEMS = 50
 _NAME: KeyPath = ("profile",)
 _ANY_NAME = "example"  # the one file whose name need not be its profile's
@@ -274,6 +275,10 @@ def _read_content(reading: _Reading, content: bytes, path: Path | None) -> _Read
     if len(content) > MAX_FILE_BYTES:
         too_large = f"is larger than {MAX_FILE_BYTES // 1024} KB: no profile is"
         reading.problems.append(ProfileProblem(file=reading.file, message=too_large))
+        return reading
+    if content.count(b"[") + content.count(b"{") > _MOST_BRACKETS:
+        too_many = f"has more than {_MOST_BRACKETS} opening brackets: no profile has"
+        reading.problems.append(ProfileProblem(file=reading.file, message=too_many))
         return reading
     reading.lines = _source_lines(content)
     try:

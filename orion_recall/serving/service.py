@@ -13,6 +13,7 @@ from orion_recall.bus.consumer_loop import ConsumerLimits, ConsumerLoop
 from orion_recall.bus.group_reader import Backlog
 from orion_recall.bus.heartbeat import Heartbeat
 from orion_recall.bus.query_channels import PublishedQueries, QueryChannels
+from orion_recall.bus.renewal import StreamRenewal
 from orion_recall.bus.worker_bus import WorkerBus
 from orion_recall.contracts import QUERY_KIND
 from orion_recall.engines.disk_space import DiskSpace
@@ -134,6 +135,7 @@ class Service:
             settings.published_on["queries"],
             PublishedQueries(bus.redis, stream=settings.query_stream, max_bytes=settings.max_query_bytes),
         )
+        self.renewal = StreamRenewal(bus.redis, settings)
         self.observer.attach(self, bus.redis)
 
     @classmethod
@@ -204,7 +206,7 @@ class Service:
         await self.background.freshness.before_serving()
         await self._heartbeat.write()
         parts = (self.background, self._profile_watch, self._heartbeat)
-        parts += (self.background.freshness, self._checks, self._disks, self.shadows)
+        parts += (self.background.freshness, self._checks, self._disks, self.shadows, self.renewal)
         running = [asyncio.create_task(part.run()) for part in parts]
         opened = asyncio.create_task(self.channels.opened.wait())
         try:
@@ -264,6 +266,8 @@ class Service:
         }
         if lost := {name: count for name, count in self.lost.items() if count}:
             fields["lost"] = ",".join(f"{name}={count}" for name, count in lost.items())
+        if self.renewal.counts:
+            fields["made_anew"] = ",".join(f"{name}={count}" for name, count in self.renewal.counts.items())
         if state.error is not None and state.refused_at is not None:
             fields |= {"profiles_refused_at": iso(state.refused_at), "profiles_error": state.error[:4000]}
         fields |= model_fields(self.opened.embedder)

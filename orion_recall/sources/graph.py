@@ -21,7 +21,7 @@ from rdflib import URIRef
 
 from orion_recall.errors import ModelError, SourceError, TransientSourceError
 from orion_recall.graph.tenant_graph import TenantGraph, identities, neighbourhood, scope_conditions, stated_in
-from orion_recall.graph.vocabulary import entity_iri, key_of, memory_iri, read_window, reading_rows, shown
+from orion_recall.graph.vocabulary import entity_iri, finite, key_of, memory_iri, read_window, reading_rows, shown
 from orion_recall.graph.walks import Link, Path, PathBounds, activation, find_path, pagerank, push
 from orion_recall.interfaces import EntityFinder, GraphStore, MemoryIndex, OwnGraph
 from orion_recall.models.embedder import Embedder
@@ -271,7 +271,7 @@ async def links_around(
                 links[Link(entity, memory, "told")] = None
                 said[memory][row["text"]] = None
                 if (other := row.get("other")) is not None:
-                    weight = float(row["weight"])
+                    weight = finite(row["weight"])
                     links[Link(entity, other, "edge", weight)] = None
                     others[other] = max(weight, others.get(other, 0.0))
             best = sorted((-weight, other) for other, weight in others.items() if other not in seen)
@@ -295,7 +295,7 @@ async def statement_weights(graph: GraphStore, tenant: str, keys: Sequence[int])
         f"?edge prov:wasDerivedFrom ?memory ; o:weight ?weight }} GROUP BY ?memory }}"
     )
     with reading_rows():
-        return {key_of(row["memory"]): float(row["total"]) for row in rows}
+        return {key_of(row["memory"]): finite(row["total"]) for row in rows}
 
 
 # Of a node sixteen edges that fit the word are looked at: few have more sisters, and each edge costs a recall time.

@@ -22,6 +22,8 @@ from orion_recall.when.vocabulary import MODIFIERS, PARTS, RANGING, WEEKDAYS
 # A sentence ends before a capital (not "3. Dezember"), a line at its end; what is longer is read in pieces.
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])(?<!\d\.)[\"'”’)]*\s+(?=[\"'“‘(]*[^\W\da-z_])|\n")
 _LONGEST: Final = 1500
+# A clock time so many words behind its day is of something else; of days alone each would look through the rest.
+_MOST_BETWEEN: Final = 40
 _ISO_CLOCK: Final = re.compile(r"\d{4}-\d{1,2}-\d{1,2}[Tt](\d{1,2}):(\d\d)")
 _OPEN: Final = frozenset(("since", "until", "till", "by", "before", "after", "from"))
 _YEAR_LEADS: Final = frozenset("in since during until till by year early mid late".split())
@@ -110,7 +112,7 @@ def _clocks(read: Reading, one: _Told) -> Iterator[tuple[Clock, int, int]]:
     if (at := clock_after(read.text, last, pm_until=pm_until)) is not None:
         yield at, first, at.after
         began = at.after
-    for place in range(one.after, len(read.words)):
+    for place in range(one.after, min(len(read.words), one.after + _MOST_BETWEEN)):
         if _is_a_day(read, place):
             return
         start, word = read.places[place][0], read.word(place)

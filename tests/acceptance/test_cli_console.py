@@ -53,6 +53,7 @@ def test_a_new_token_is_printed_once_and_its_hash_for_the_file(program: Program)
     made = program.run("console", "--new-token", 'A "quoted" name')
     assert made.code == 0
     assert r'name = "A \"quoted\" name"' in made.out
+    assert "may = []" in made.out, "no rights but those that somebody writes there"
     token = made.err.rpartition(": ")[2].strip()
     assert token not in made.out
     told = json.loads(program.run("console", "--new-token", "ana", "--json").out)

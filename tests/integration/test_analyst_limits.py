@@ -52,6 +52,15 @@ WRITING = (
     "CREATE SCHEMA mine",
     "DELETE FROM recall_decisions",
 )
+WAL = (
+    "SELECT pg_logical_emit_message(false, 'x', repeat('x', 1000))",
+    "SELECT pg_logical_emit_message(true, 'x', 'x'::bytea)",
+    "SELECT pg_logical_emit_message(false, 'x', 'x', true)",
+    "SELECT pg_current_xact_id()",
+    "SELECT txid_current()",
+    "DO $$ BEGIN FOR i IN 1..9 LOOP BEGIN PERFORM txid_current(); EXCEPTION WHEN division_by_zero THEN END; "
+    "END LOOP; END $$",
+)
 SCHEMA_LOCK = 7402116889
 
 
@@ -144,6 +153,51 @@ async def test_an_analyst_of_the_embedded_server_writes_nothing_either(database:
         await ours.execute("CREATE TEMP TABLE of_a_replay (id int)")
 
 
+@pytest.mark.parametrize("sql", WAL)
+async def test_an_analyst_writes_no_log_and_uses_up_no_ids_in_read_only_transactions(
+    dsn: str, database: str, sql: str
+) -> None:
+    await let_analysts_in(database)
+    for address in (role_dsn(dsn, ANALYST), database.replace("//orion@", f"//{ANALYST}@")):
+        async with session(address) as analyst:
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await analyst.execute(sql)
+
+
+async def test_defaults_that_an_analyst_sets_are_gone_at_the_next_start(database: str) -> None:
+    await let_analysts_in(database)
+    address = database.replace("//orion@", f"//{ANALYST}@")
+    for name, value in (("search_path", "nowhere"), ("statement_timeout", "0"), ("work_mem", "'2GB'")):
+        async with session(address) as analyst:
+            await analyst.execute("SET default_transaction_read_only = off")
+            await analyst.execute(f"ALTER ROLE {ANALYST} SET {name} = {value}")
+    await let_analysts_in(database)
+    async with session(address) as analyst:
+        assert await analyst.fetchval("SHOW statement_timeout") == "1min"
+        assert await analyst.fetchval("SHOW work_mem") != "2GB"
+        assert "nowhere" not in await analyst.fetchval("SHOW search_path")
+
+
+async def test_notifications_that_nobody_reads_take_half_a_megabyte(database: str) -> None:
+    await let_analysts_in(database)
+    async with session(database.replace("//orion@", f"//{ANALYST}@")) as analyst:
+        assert await analyst.fetchval("SHOW max_notify_queue_pages") == "64"
+
+
+async def test_who_forgets_may_ask_for_a_transaction_id(dsn: str) -> None:
+    for role in (OWNER, WORKER):
+        async with session(role_dsn(dsn, role)) as login:
+            assert await login.fetchval("SELECT pg_current_xact_id()::text")
+
+
+@pytest.mark.parametrize(
+    "sql", ["TABLE pg_stats", "SELECT most_common_vals FROM pg_stats", "SELECT stavalues1 FROM pg_statistic"]
+)
+async def test_a_column_without_a_type_is_refused_with_what_to_do(analyst: Pool, sql: str) -> None:
+    with pytest.raises(RecordError, match=r"most_common_vals::text|permission denied"):
+        await DecisionLog(analyst).run_sql(sql)
+
+
 async def test_writers_wait_for_each_other(dsn: str, worker: Pool) -> None:
     one = await open_connection(role_dsn(dsn, WORKER), name="other", statement_timeout_ms=5000)
     try:
@@ -234,12 +288,15 @@ async def test_analysts_see_the_decisions_of_their_tenants_where_that_is_set_up(
             with pytest.raises(asyncpg.InsufficientPrivilegeError):
                 await analyst.fetch("SELECT note FROM recall_feedback")
         async with session(dsn) as superuser:
-            await superuser.execute(f"INSERT INTO orion_recall.analyst_tenants VALUES ('{ANALYST}', 'north')")
+            await superuser.execute(
+                f"INSERT INTO orion_recall.analyst_tenants VALUES ('{ANALYST}', 'north'), ('carla', 'south')"
+            )
         async with session(role_dsn(dsn, ANALYST)) as analyst:
             assert [row["tenant"] for row in await analyst.fetch("SELECT tenant FROM recall_decisions")] == [
                 "north"
             ]
             assert await analyst.fetchval("SELECT count(*) FROM recall_by_profile_hour") == 1
+            assert await analyst.fetch("SELECT login, tenant FROM analyst_tenants") == [(ANALYST, "north")]
             assert await analyst.fetchval("SELECT sum(used) FROM recall_feedback_by_profile") == 1
             assert await analyst.fetchval("SELECT count(*) FROM recall_queries") == 1
             await _has_no_text_for_readers(dsn)

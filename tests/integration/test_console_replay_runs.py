@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -178,3 +179,61 @@ async def test_a_replay_needs_the_right_to_operate_and_is_of_the_visitors_tenant
         form["tenant"] = ""
         refused = await browser.post("/profiles/reflect.v1", data=form | {"of": "any"})
         assert (refused.status_code, "there is no decision" in refused.text) == (409, True)
+
+
+async def test_an_operator_of_one_tenant_sees_stops_and_reads_no_replay_of_another_and_saves_nothing(
+    service: Service, client: RecallClient, service_database: Connection, tenant: str, tmp_path: Path
+) -> None:
+    other = f"{tenant[:7]}{int(tenant[7:]) + 500}"
+    await asked(service, client, service_database, tenant)
+    tokens = {name: new_token() for name in ("mine", "theirs", "all")}
+    file, folder = tmp_path / "tokens.toml", tmp_path / "profiles"
+    file.write_text(
+        "".join(
+            f'[[tokens]]\nname = "{name}"\nsha256 = "{token_hash(token)}"\ntenant = "{whose}"\nmay = ["operate"]\n'
+            for (name, token), whose in zip(tokens.items(), (tenant, other, "*"), strict=True)
+        ),
+        "utf-8",
+    )
+    file.chmod(0o600)
+    folder.mkdir()
+    (folder / "reflect.v1.yaml").write_text(TEXT, "utf-8")
+    (tmp_path / "replays").mkdir()
+    (tmp_path / "replays" / "by-hand.json").write_text("{}", "utf-8")
+    changed = {"data_dir": tmp_path, "console_tokens": file, "profiles_dir": folder, "console_saves_profiles": True}
+    async with (
+        console(service, **changed) as mine,
+        httpx.AsyncClient(base_url=mine.base_url, timeout=30) as theirs,
+        httpx.AsyncClient(base_url=mine.base_url, timeout=30) as everybody,
+    ):
+        for browser, name in ((mine, "mine"), (theirs, "theirs"), (everybody, "all")):
+            assert (await browser.post("/sign-in", data={"token": tokens[name]})).status_code == 303
+        form = await replay_form(mine, tenant)
+        assert (await mine.post("/profiles/reflect.v1", data=form)).status_code == 303
+        async with held(tmp_path):
+            stop = {"form_token": form_token((await theirs.get("/profiles/reflect.v1")).text)}
+            assert tenant not in (await theirs.get("/replays")).text
+            assert (await theirs.post("/replays/stop", data=stop)).status_code == 404
+            assert "it was told to stop" not in (await everybody.get("/replays")).text.casefold()
+            for browser in (mine, everybody):
+                assert f"<bdi>{tenant}</bdi> runs since" in (await browser.get("/replays")).text
+
+        async def is_done() -> bool:
+            return "is done: " in (await mine.get("/replays")).text
+
+        await until(is_done, "the end of the replay")
+        (report,) = (one.name for one in (tmp_path / "replays").iterdir() if one.name != "by-hand.json")
+        for browser, sees in ((mine, {report}), (theirs, set[str]()), (everybody, {report, "by-hand.json"})):
+            page = (await browser.get("/replays")).text
+            assert {one for one in (report, "by-hand.json") if one in page} == sees
+            for one in (report, "by-hand.json"):
+                status = (await browser.get(f"/replays/{one}")).status_code
+                assert (status != 404) == (one in sees), (one, status)
+        for browser, status in ((mine, 403), (theirs, 403), (everybody, 303)):
+            page = (await browser.get("/profiles/reflect.v1")).text
+            assert ('value="save"' in page) == (status == 303)
+            before = sha256(TEXT.encode()).hexdigest()
+            saved = {"form_token": form_token(page), "action": "save", "text": EDITED, "before": before}
+            assert (await browser.post("/profiles/reflect.v1", data=saved)).status_code == status
+            assert ((folder / "reflect.v1.yaml").read_text("utf-8") == EDITED) == (status == 303)
+        assert (folder / "reflect.v1.yaml").stat().st_mode & 0o777 == 0o644, "workers may be other users"

@@ -6,10 +6,12 @@ import asyncio
 import html
 import json
 import re
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
 from pathlib import Path
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -19,9 +21,11 @@ from executor import until
 from serving import caught_up
 
 from orion_recall.client import RecallClient
+from orion_recall.console import server
 from orion_recall.console.access import new_token, token_hash
 from orion_recall.postgres.pool import Connection
 from orion_recall.serving.service import Service
+from orion_recall.settings import Settings
 from orion_recall.shipped import shipped_folder
 
 pytestmark = pytest.mark.slow
@@ -169,6 +173,155 @@ async def test_beyond_so_many_connections_none_is_taken(
         return (await browser.get("/static/console.css")).status_code == 200
 
     await until(is_taken, "a connection")
+
+
+@asynccontextmanager
+async def unread(port: int | None, count: int, request: bytes) -> AsyncGenerator[list[socket.socket]]:
+    """So many connections that have sent a request, and read nothing."""
+    assert port is not None
+    made: list[socket.socket] = []
+    try:
+        for _ in range(count):
+            one = socket.socket()
+            made.append(one)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.connect(("127.0.0.1", port))
+            one.sendall(request)
+        yield made
+    finally:
+        for one in made:
+            one.close()
+
+
+@pytest.mark.parametrize("times", [1, 2, 500])
+@pytest.mark.parametrize(
+    "path", ["/static/console.css", "/static/../static/console.css", "/", "/nowhere", "/now/stream"]
+)
+async def test_who_never_reads_keeps_nobody_out(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, times: int
+) -> None:
+    listening = server._listening  # pyright: ignore[reportPrivateUsage]
+
+    @contextmanager
+    def with_small_buffers(settings: Settings) -> Generator[socket.socket]:
+        with listening(settings) as made:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            yield made
+
+    monkeypatch.setattr(server, "_listening", with_small_buffers)
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(server, "TAKEN_S", 0.1)
+    monkeypatch.setattr(server, "HEAD_S", 0.1)
+    async with console(service) as browser:
+        request = f"GET {path} HTTP/1.1\r\nhost: localhost:{browser.base_url.port}\r\n\r\n".encode()
+        async with unread(browser.base_url.port, 3, request * times):
+
+            async def is_taken() -> bool:
+                try:
+                    return (await browser.get("/static/icon.svg")).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            if path != "/now/stream":  # there little is sent: live lists have a limit of their own
+                await until(is_taken, "a connection")
+
+
+async def test_a_request_behind_another_one_is_not_answered(browser: httpx.AsyncClient) -> None:
+    request = f"GET /static/icon.svg HTTP/1.1\r\nhost: localhost:{browser.base_url.port}\r\n\r\n".encode()
+    async with opened(browser, 1) as ((reader, writer),):
+        writer.write(request * 3)
+        assert (await all_of(reader)).count(b"HTTP/1.1 200 OK") == 1
+    for _ in range(3):  # one after the other they are
+        assert (await browser.get("/static/icon.svg")).status_code == 200
+
+
+async def test_a_session_that_signed_out_is_over_and_its_forms_are_no_others(
+    service: Service, tenant: str, tmp_path: Path
+) -> None:
+    async with visitor(service, tmp_path, tenant) as (one, file):
+        token = new_token()
+        file.write_text(
+            re.sub('sha256 = "[0-9a-f]*"', f'sha256 = "{token_hash(token)}"', file.read_text("utf-8")), "utf-8"
+        )
+        one.cookies.clear()
+        async with httpx.AsyncClient(base_url=one.base_url, timeout=30) as other:
+            for each in (one, other):
+                assert (await each.post("/sign-in", data={"token": token})).status_code == 303
+            mine, theirs = [form_token((await each.get("/ask")).text) for each in (one, other)]
+            assert mine != theirs
+            asked = {"query": "Whose crane?", "form_token": mine}
+            assert (await other.post("/ask", data=asked)).status_code == 403
+            cookies = dict(one.cookies)
+            assert (await one.post("/sign-out", data={"form_token": theirs})).status_code == 403
+            assert (await one.post("/sign-out", data={"form_token": mine})).status_code == 303
+            one.cookies.update(cookies)
+            assert (await one.get("/")).status_code == 401
+            assert (await one.post("/ask", data=asked)).status_code == 401
+            assert (await other.get("/")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"a":' * 200_000,
+        '{"changed": ' + "[" * 100_000,
+        "9" * 5000,
+        '{"queries": 1e999}',
+        "null",
+        "\x00",
+    ],
+    ids=lambda text: f"{text[:12]} {len(text)}",
+)
+async def test_a_file_that_is_no_report_is_refused_and_nothing_fails(
+    service: Service, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "replays").mkdir()
+    (tmp_path / "replays" / "mine.json").write_text(text, "utf-8")
+    async with console(service, data_dir=tmp_path) as browser:
+        assert (await browser.get("/replays/mine.json")).status_code == 400
+
+
+@pytest.mark.parametrize("field", ["control_against_logged", "tried", "apart", "not_replayable", "changed", "gate"])
+@pytest.mark.parametrize(
+    "value", ["[" * 150 + "]" * 150, "{}", '{"means": {"x": [1, 2, 3, 4]}}', "[{}]", '"x"', "[[]]", "7"]
+)
+async def test_a_report_with_an_odd_part_is_refused_or_shown(
+    service: Service, tmp_path: Path, field: str, value: str
+) -> None:
+    (tmp_path / "replays").mkdir()
+    told = {"queries": 1, "matching": 1, "k": 5, "control_against_logged": {}}
+    text = json.dumps({**told, field: "HERE"}).replace('"HERE"', value)
+    (tmp_path / "replays" / "mine.json").write_text(text, "utf-8")
+    async with console(service, data_dir=tmp_path) as browser:
+        assert (await browser.get("/replays/mine.json")).status_code in (200, 400)
+
+
+async def test_a_picture_is_of_some_names(browser: httpx.AsyncClient) -> None:
+    names = [f"n{number}" for number in range(65)]
+    assert (await browser.get("/graph/picture", params={"entities": ",".join(names)})).status_code == 400
+    assert (await browser.get("/graph/picture", params={"entities": ",".join(names[:64])})).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-" * 5000,
+        "- " * 5000,
+        '"' * 5001,
+        "-a " * 5000,
+        "a or " * 5000,
+        "(" * 5000,
+        "!" * 5000,
+        "x" * 6000,
+        "\x00\ud800",
+    ],
+    ids=lambda words: f"{words[:6]!r} {len(words)}",
+)
+async def test_words_that_cannot_be_searched_for_are_said_to_be(browser: httpx.AsyncClient, words: str) -> None:
+    address = f"/memories?words={quote(words, errors='replace')}"
+    answer = await browser.get(address)
+    assert answer.status_code in (200, 400), answer.text
 
 
 @pytest.mark.parametrize(

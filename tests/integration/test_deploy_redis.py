@@ -51,6 +51,8 @@ ALLOWED = {
         *(f"PUBLISH {channel} x" for channel in DECISION_CHANNELS),
         f"XADD {TOMBSTONE} MAXLEN ~ 9 * positions x",
         f"XREAD STREAMS {TOMBSTONE} 0",
+        # To make a stream anew; a worker may trim all of it anyway.
+        *(f"DEL {stream}" for stream in (QUERY, f"{STORE}:dead", DECISION, REPLY, TOMBSTONE)),
     ],
     "client": [
         f"XADD {QUERY} * envelope x",
@@ -108,7 +110,6 @@ _NEVER = [
     "EVAL return 0",
     "REPLICAOF NO ONE",
     f"GET {PREFIX}somebody-elses",
-    f"DEL {QUERY}",
     f"XADD {DECISION}:more * a b",
     f"XADD other:{QUERY} * envelope x",
     "XADD recall.query.v1 * envelope x",
@@ -118,7 +119,8 @@ DENIED = {
                f"SET {DECISION}:trimmed 0", f"PUBLISH {PREFIX}other x", f"SUBSCRIBE {PREFIX}other",
                f"SUBSCRIBE {CHANNEL}", f"PSUBSCRIBE {PREFIX}*", f"PUBLISH {QUERY_CHANNELS[0]} x",
                f"SET {QUERY}:other 1", f"GET {QUERY}:seen:1", "PUBSUB CHANNELS"],
-    "client": [f"XADD {TOMBSTONE} * positions x", f"XREAD STREAMS {TOMBSTONE} 0", f"XREAD STREAMS {DELETE} 0",
+    "client": [f"DEL {QUERY}", f"DEL {STORE}:dead",
+               f"XADD {TOMBSTONE} * positions x", f"XREAD STREAMS {TOMBSTONE} 0", f"XREAD STREAMS {DELETE} 0",
                f"HGETALL {QUERY}:worker:me",
                f"XREAD STREAMS {QUERY} 0", f"XRANGE {QUERY} - +", f"XDEL {QUERY} 1-1", f"XTRIM {QUERY} MAXLEN 0",
                f"XREAD STREAMS {DECISION} 0", f"XREAD STREAMS {REPLY} 0", f"XADD {DECISION} * envelope x",
@@ -129,6 +131,7 @@ DENIED = {
                f"XREADGROUP GROUP orion-recall me STREAMS {QUERY} >"],
     "operator": [f"XREAD STREAMS {QUERY} 0",
                  f"XDEL {QUERY} 1-1", f"XADD {DECISION} * envelope x", f"XDEL {DECISION} 1-1", f"DEL {QUERY}:dead",
+                 f"DEL {QUERY}",
                  f"SET {DECISION}:trimmed 0", f"XACK {QUERY} orion-recall 1-1",
                  f"SUBSCRIBE {QUERY_CHANNELS[0]}", "PUBSUB CHANNELS"],
     "analyst": [f"XADD {DECISION} * envelope x", f"XDEL {DECISION} 1-1", f"XTRIM {DECISION} MAXLEN 0",
@@ -181,7 +184,7 @@ async def test_a_script_can_do_no_more_than_its_user(bus: GuardedBus) -> None:
     async with connect(bus.url("worker")) as worker:
         sha = (await command(worker, "SCRIPT", "LOAD", "return redis.call(unpack(ARGV))")).decode()
         await command(worker, "EVALSHA", sha, 0, "XADD", QUERY, "*", "envelope", "x")
-        for line in ("FLUSHALL", "GET secret", f"DEL {QUERY}"):
+        for line in ("FLUSHALL", "GET secret", f"DEL {REPLY}:anybody"):
             with pytest.raises(ResponseError, match=r"has no permissions|ACL failure"):
                 await command(worker, "EVALSHA", sha, 0, *line.split())
     async with connect(bus.url("admin", "-")) as admin:

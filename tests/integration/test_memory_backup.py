@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import tracemalloc
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -152,14 +153,30 @@ async def test_damaged_files_are_refused_before_anything_is_written(
         await restore(empty_database, changed(source, tmp_path / "less.zip", {"memory_access.copy": None}))
     (tmp_path / "bad.zip").write_text("text")
     (tmp_path / "folder").mkdir()
-    changed(source, tmp_path / "list.zip", {"manifest.json": b"[1]"})
-    for name in ("none", "bad.zip", "folder", "list.zip"):
+    manifests = {"list": b"[1]", "deep": b"[" * 200_000, "digits": b"9" * 9000, "nul": bytes(9), "nan": b"NaN"}
+    for name, text in manifests.items():
+        changed(source, tmp_path / f"{name}.zip", {"manifest.json": text})
+    for name in ("none", "bad.zip", "folder", *(f"{name}.zip" for name in manifests)):
         with pytest.raises(BackupError, match=name):
             await restore(empty_database, tmp_path / name)
     pool = await open_pool(empty_database, name="test", max_size=1)
     with pytest.raises(RecordError):
         await Record(pool).head()  # not even a schema
     await pool.close()
+
+
+@pytest.mark.parametrize("text", [b" ", b"[", b"{}", b"\xef\xbb\xbf"])
+async def test_a_manifest_that_is_packed_small_and_large_is_not_unpacked(tmp_path: Path, text: bytes) -> None:
+    source = tmp_path / "b.zip"
+    with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", text * ((16 << 20) // len(text)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(BackupError, match=r"manifest.json is larger than 1048576 bytes"):
+            await restore("postgresql://nobody@nowhere.invalid/none", source)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
 
 
 async def test_a_backup_of_another_version_is_refused(

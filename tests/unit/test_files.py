@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,38 @@ def test_what_ends_badly_leaves_what_was_there_and_nothing_else(tmp_path: Path):
             lines.write("half")
             raise KeyboardInterrupt
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("old", "before")]
+
+
+def test_a_file_is_its_owners_alone_whatever_was_there(tmp_path: Path):
+    new, old, linked = tmp_path / "new", tmp_path / "old", tmp_path / "linked"
+    old.write_text("before")
+    old.chmod(0o644)
+    linked.symlink_to(old)
+    for target in (new, old, linked):
+        with whole_text(target) as lines:
+            lines.write("memories")
+        assert target.stat().st_mode & 0o777 == 0o600, target
+    assert linked.is_symlink()
+
+
+@pytest.mark.parametrize("what", ["a link", "a file"])
+def test_nothing_is_written_through_what_somebody_put_in_the_way(tmp_path: Path, what: str):
+    target, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    elsewhere.write_text("theirs")
+    part = tmp_path / f".out.{os.getpid()}.part"
+    if what == "a link":
+        part.symlink_to(elsewhere)
+    else:
+        part.write_text("theirs")
+        part.chmod(0o666)
+        held = part.open()
+    with whole_text(target) as lines:
+        lines.write("memories")
+    assert (target.read_text(), elsewhere.read_text()) == ("memories", "theirs")
+    assert target.stat().st_mode & 0o777 == 0o600
+    if what == "a file":
+        assert held.read() == "theirs", "who made it reads nothing of ours"
+        held.close()
 
 
 PROFILES = shipped_folder("profiles")

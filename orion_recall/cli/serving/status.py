@@ -36,7 +36,7 @@ Found = dict[str, Any]
 # A consumer that is older than this by its last sign has gone without saying so.
 _SILENT_MS = 60_000
 _AS_TOLD = ("node", "default_profile", "profiles_version", "profiles_loaded_at", "profiles_refused_at",
-            "profiles_error", "model", "model_note", "lost")  # fmt: skip
+            "profiles_error", "model", "model_note", "lost", "made_anew")  # fmt: skip
 _HEALTH = ("stores", "copies", "disks", "stores_left_out")
 _NO_GROUP: Mapping[str, Any] = {"waiting": None, "pending": None, "consumers": [], "silent_consumers": []}
 
@@ -239,6 +239,11 @@ def problems_of(worker: Found) -> Iterator[tuple[str, str]]:
     if worker["bus_full"]:
         why = "raise ORION_BUS_MEMORY_BYTES, or maxmemory of a server, or make room on the disk of an embedded bus"
         yield f"{worker['instance']} finds the bus full", f"callers are refused until there is room: {why}"
+    if worker["made_anew"]:
+        why = (
+            "somebody sent entries with an id far ahead of the clock: find out who may add to them, and restart it"
+        )
+        yield f"{worker['instance']} has made streams anew ({worker['made_anew']})", why
     for disk in worker["disks"] or ():
         if disk["why"]:
             yield f"{worker['instance']} has a short disk ({disk['name']})", disk["why"]

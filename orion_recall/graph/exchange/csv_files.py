@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from rdflib import URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
+from orion_recall.atomic_file import whole_text
 from orion_recall.graph.vocabulary import ORION, PREFIXES, TENANTS, Row, relation_label, sparql_term
 
 NODES_AT_ONCE = 1_000
@@ -96,8 +97,8 @@ async def write_csv(
 ) -> None:
     """Writes `nodes.csv` and `edges.csv` as UTF-8; `advanced` is called with the number of nodes of each page."""
     with (
-        (folder / "nodes.csv").open("w", encoding="utf-8", newline="") as nodes_file,
-        (folder / "edges.csv").open("w", encoding="utf-8", newline="") as edges_file,
+        whole_text(folder / "nodes.csv") as nodes_file,
+        whole_text(folder / "edges.csv") as edges_file,
     ):
         entities, edges = csv.writer(nodes_file), csv.DictWriter(edges_file, EDGE_COLUMNS)
         entities.writerow(NODE_COLUMNS)

@@ -11,7 +11,7 @@ from orion_recall.errors import AnotherRecordsCopy, SourceError, TransientSource
 from orion_recall.graph import projection
 from orion_recall.graph.projection import Metadata, Node, Operation, OperationPlan, plan_removal, updates
 from orion_recall.graph.stores.sparql_client import SparqlClient
-from orion_recall.graph.vocabulary import ORION, Row, key_of, memory_iri, reading_rows
+from orion_recall.graph.vocabulary import ORION, Row, finite, key_of, memory_iri, reading_rows
 from orion_recall.index.metadata import refuse_another
 from orion_recall.interfaces import GraphStore
 from orion_recall.text.normal import text_hash
@@ -84,7 +84,7 @@ def _view(properties: Mapping[str, Sequence[str]]) -> MemoryView:
         text=text,
         text_hash=text_hash(text),
         **fields,
-        ts=float(occurred) if occurred is not None else None,
+        ts=finite(occurred) if occurred is not None else None,
         source_ref="graph",
         tags=tuple(sorted(properties.get("tag", ()))),
         chatter=is_chatter(text),

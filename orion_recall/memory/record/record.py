@@ -34,6 +34,7 @@ from orion_recall.postgres.pool import (
     is_refusal,
     open_connection,
     reason,
+    sqlstate,
     translate,
 )
 from orion_recall.text.normal import memory_key, storable
@@ -304,10 +305,19 @@ class Record:
         condition, values = conditions(tenant, where)
         asked = _QUERY.format(words=f"${len(values) + 1}")
         query = _SEARCH.format(columns=_LISTED, condition=condition, query=asked, limit=f"${len(values) + 2}")
-        async with borrow(self._pool, "searching memories") as connection:
-            if not await connection.fetchval(f"SELECT numnode({_QUERY.format(words='$1')})", storable(words)):
-                raise InvalidMessage(f"{words!r} has no word that can be searched for, only such as 'the' and 'of'")
-            rows = await connection.fetch(query, *values, storable(words), limit)
+        counted = f"SELECT numnode({_QUERY.format(words='$1')})"
+        try:
+            async with borrow(self._pool, "searching memories") as connection:
+                if not await connection.fetchval(counted, storable(words)):
+                    known = "only such as 'the' and 'of'"
+                    raise InvalidMessage(f"{words[:80]!r} has no word that can be searched for, {known}")
+                rows = await connection.fetch(query, *values, storable(words), limit)
+        except RecordError as error:
+            cause = error.__cause__
+            # An internal error is what Postgres calls too many operators in a row.
+            if cause is not None and (is_refusal(cause) or sqlstate(cause) == "XX000"):
+                raise InvalidMessage(f"{words[:80]!r}… cannot be searched for: write fewer words") from error
+            raise
         return _listed(rows)
 
     async def details(self, tenant: str, memory_id: str) -> MemoryDetails | None:

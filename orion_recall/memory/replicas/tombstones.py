@@ -22,6 +22,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orion_recall.bus.connect import BUS_AWAY
+from orion_recall.bus.renewal import AHEAD_MS
 from orion_recall.errors import RecordError
 from orion_recall.interfaces import Projection
 from orion_recall.memory.record.record import CopyPosition, Record
@@ -200,6 +201,8 @@ class TombstoneStream:
             # Of what was said some time ago nobody knows whether it still holds: a copy may have been lost since.
             if block_ms is not None and _REACHED.encode() in fields:
                 self._known.reached(_numbers(fields, _REACHED))
+            if int(entry_id.partition(b"-")[0]) > time.time() * 1000 + AHEAD_MS:  # nothing could come after it
+                raise RedisError(f"the id {entry_id.decode()} is far ahead of the clock: the stream is made anew")
             self._last = entry_id.decode()
         return bool(rows)
 

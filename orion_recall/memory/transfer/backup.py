@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import AsyncGenerator
@@ -28,6 +27,8 @@ from orion_recall.postgres.pool import Connection, close_connection, open_connec
 from orion_recall.postgres.schema import migrate, shipped_migrations
 
 _MANIFEST, _FORMAT = "manifest.json", 2
+# It has some thousand: what is packed small may be large.
+_MOST_BYTES = 1 << 20
 # A large table takes its time.
 _CHUNK, _LONGEST_MS = 1 << 20, 6 * 3600 * 1000
 # Those that the database computes are computed again.
@@ -103,23 +104,25 @@ async def back_up(dsn: str, target: Path, *, with_decisions: bool = False) -> Ma
             schema = {row["name"]: row["sha256"] for row in rows}
             if schema != _shipped_schema():
                 raise BackupError("the schema of the record is not this version's: `orion-recall migrate` first")
-        with whole_file(target) as file:
-            os.fchmod(file.fileno(), 0o600)
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive, translate("backing up"):
-                # Ended with the connection: after a copy that was cut short nothing can be said on it any more.
-                await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                tables = (*KEPT, *(DECISIONS if with_decisions else ()))
-                saved = [await _save(connection, archive, table) for table in tables]
-                manifest = Manifest(
-                    format=_FORMAT,
-                    made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-                    version=version("orion-recall"),
-                    record=await connection.fetchval(record_sql.DATABASE_IDENTITY),
-                    position=await connection.fetchval(record_sql.HEAD),
-                    schema=schema,
-                    tables=tuple(saved),
-                )
-                archive.writestr(_MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+        with (
+            whole_file(target) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+            translate("backing up"),
+        ):
+            # Ended with the connection: after a copy that was cut short nothing can be said on it any more.
+            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            tables = (*KEPT, *(DECISIONS if with_decisions else ()))
+            saved = [await _save(connection, archive, table) for table in tables]
+            manifest = Manifest(
+                format=_FORMAT,
+                made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                version=version("orion-recall"),
+                record=await connection.fetchval(record_sql.DATABASE_IDENTITY),
+                position=await connection.fetchval(record_sql.HEAD),
+                schema=schema,
+                tables=tuple(saved),
+            )
+            archive.writestr(_MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
     except BaseException:
         connection.terminate()
         raise
@@ -172,6 +175,10 @@ async def restore(dsn: str, source: Path) -> Manifest:
 def _checked(source: Path) -> Manifest:
     try:
         with zipfile.ZipFile(source) as archive:
+            if archive.getinfo(_MANIFEST).file_size > _MOST_BYTES:
+                raise BackupError(
+                    f"{source}: {_MANIFEST} is larger than {_MOST_BYTES} bytes: it is not of `memory backup`"
+                )
             given: Any = json.loads(archive.read(_MANIFEST))
             if isinstance(given, dict) and (found := cast("dict[str, Any]", given).get("format")) != _FORMAT:
                 raise BackupError(f"{source}: the backup has format {found}; this version reads format {_FORMAT}")
@@ -181,7 +188,7 @@ def _checked(source: Path) -> Manifest:
             damaged = archive.testzip()
     except KeyError as error:
         raise BackupError(f"{source}: {error.args[0]}: give a complete backup") from None
-    except (zipfile.BadZipFile, zlib.error, ValueError) as error:  # also what is no manifest
+    except (zipfile.BadZipFile, zlib.error, ValueError, RuntimeError, EOFError) as error:
         raise BackupError(f"{source}: it cannot be read: {error}: give a file of `memory backup`") from error
     except OSError as error:
         raise BackupError(f"{source}: {error.strerror or error}: give a file of `memory backup`") from error

@@ -484,8 +484,8 @@ def _rows(file: BinaryIO, mapping: ImportMapping, called: str) -> tuple[_Records
     first = next(texts)
     rows = csv.reader(itertools.chain((first,), texts), delimiter=max(_DELIMITERS, key=first.count), strict=True)
     header = [column.strip() for column in next(rows)]
-    if twice := next((column for column in header if header.count(column) > 1), None):
-        raise ImportFileError(f"{called}:1: the column {twice!r} is there twice")
+    if twice := next((column for column, count in Counter(header).items() if count > 1), None):
+        raise ImportFileError(f"{called}:1: the column {twice[:60]!r} is there twice")
     mapping = _with_aliases(mapping, header)
     for name in _NEEDED:
         if mapping.fields.get(name, name) not in header:

@@ -13,7 +13,6 @@ from orion_recall.recall.types import Dropped, Pairs, Pool
 from orion_recall.recall.understand.people import SaidBy
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.scoring.intervals import is_told_of, overlap, told_ranges
-from orion_recall.source_specs import BUILT_IN_NAMES
 from orion_recall.text.normal import memory_key, normal_form
 from orion_recall.text.reported import reports
 from orion_recall.values import MemoryView, Question, Scope
@@ -82,9 +81,8 @@ def visible(pool: Pool, candidates: Sequence[Candidate]) -> Pairs:
         if (memory := memories.get(key) or read_of(candidate)) is None:
             dropped.note("missing", key)
         elif not (is_whole_tenant or in_scope(memory, scope)) or (
-            key in memories
-            # Our own sources search among the tenant's memories; one of another package may give any key.
-            and not (BUILT_IN_NAMES.issuperset(candidate.ranks) or memory_key(scope.tenant, memory.id) == key)
+            # A server, or a source of another package, may give any key.
+            key in memories and memory_key(scope.tenant, memory.id) != key
         ):
             dropped.note("filtered", key)
         elif excluded and memory.id in excluded:

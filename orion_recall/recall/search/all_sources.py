@@ -7,6 +7,7 @@ inside a named time, and for what others report of somebody. These hits are furt
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -209,6 +210,8 @@ async def _search(
         breaker.record_error(error, time.monotonic())
         return report((), error)
     breaker.record(None, time.monotonic())
+    if not all(math.isfinite(hit.score) for one in lists for hit in one):
+        return report((), f"the source {source.name} gives scores that are no numbers")
     return report(lists[0]) if len(lists) == 1 else report(_together(lists), lists=lists)
 
 

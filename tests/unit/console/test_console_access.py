@@ -81,6 +81,20 @@ def test_a_cookie_says_who_comes_to_the_console_that_made_it() -> None:
     assert Sessions().key_of(cookie) is None
 
 
+def test_a_session_that_was_ended_says_nothing_and_others_of_its_token_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Sessions()
+    one, other = made.cookie("ana"), made.cookie("ana")
+    made.end(one)
+    assert (made.key_of(one), made.key_of(other)) == (None, "ana")
+    monkeypatch.setattr(access, "_MOST_ENDED", 3)
+    for _ in range(9):
+        made.end(made.cookie("bo"))
+    made.end(one)
+    assert made.key_of(one) is None
+
+
 @pytest.mark.parametrize("cookie", ["", ".", "..", "616e61.1", "616e61.1.ff", "ü.1.ü"])
 def test_a_cookie_that_the_console_did_not_make_says_nothing(cookie: str) -> None:
     assert Sessions().key_of(cookie) is None
@@ -96,14 +110,16 @@ def test_a_cookie_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.key_of(cookie) is None
 
 
-def test_the_token_of_a_form_is_of_one_visitor_and_one_console() -> None:
+def test_the_token_of_a_form_is_of_one_session_and_one_console() -> None:
     made = Sessions()
-    token = made.form_token("ana")
-    assert made.is_form_token("ana", token)
-    assert not made.is_form_token("bo", token)
-    assert not made.is_form_token("ana", "")
-    assert not made.is_form_token("ana", "\udcff")
-    assert not Sessions().is_form_token("ana", token)
+    cookie = made.cookie("ana")
+    token = made.form_token(cookie)
+    assert made.is_form_token(cookie, token)
+    assert not made.is_form_token(made.cookie("ana"), token)
+    assert not made.is_form_token(made.cookie("bo"), token)
+    assert not made.is_form_token(cookie, "")
+    assert not made.is_form_token(cookie, "\udcff")
+    assert not Sessions().is_form_token(cookie, token)
     assert made.key_of(f"616e61.1.{token}") is None
 
 

@@ -267,7 +267,13 @@ def test_aliases_that_double_cost_nothing(file: Path):
 
 def test_a_file_over_the_size_limit_is_not_parsed(file: Path):
     text = written() + "#" * MAX_FILE_BYTES
-    assert problem_of(file, text).message == "is larger than 256 KB: no profile is"
+    assert problem_of(file, text).message == "is larger than 64 KB: no profile is"
+
+
+@pytest.mark.parametrize("unit", ["[", "{", "[{", "{a: [", "[[], ", "'[' ", "#[{\n"])
+def test_a_text_of_brackets_is_not_parsed(file: Path, unit: str):
+    text = written() + unit * (1001 // sum(map(unit.count, "[{")) + 1)
+    assert problem_of(file, text).message == "has more than 1000 opening brackets: no profile has"
 
 
 def test_a_file_named_unlike_its_profile_is_told_to_rename(tmp_path: Path):

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orion_recall.when import told as told_module
+from orion_recall.when.reading import Reading
 from orion_recall.when.told import told_times
 from tests.samples.time_tables import table
 from tests.samples.timing import grows_linearly
@@ -75,3 +77,22 @@ def test_a_long_text_takes_linear_time(piece: str):
         told_times(piece * (size // len(piece)) + " today", NOW, most=100_000)
 
     assert grows_linearly(read, 1_000, 10_000)
+
+
+@pytest.mark.parametrize(
+    "piece", ["in 2 days ", "in 2 days at ", "in two days 7 ", "in 2 days from ", "in 3 weeks 5 "]
+)
+def test_a_text_of_days_alone_looks_no_further_than_a_clock_time_stands(
+    piece: str, monkeypatch: pytest.MonkeyPatch
+):
+    looked = 0
+
+    def counted(read: Reading, place: int) -> bool:
+        nonlocal looked
+        looked += 1
+        return False
+
+    monkeypatch.setattr(told_module, "_is_a_day", counted)
+    times = 1000 // len(piece)
+    told_times(piece * times, NOW)
+    assert looked <= 40 * times
