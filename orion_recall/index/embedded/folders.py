@@ -135,13 +135,14 @@ def misfit_of(folder: Path, metadata: IndexMetadata, mine: IndexMetadata) -> str
 
 
 def read_metadata(place: Path, folder: Path) -> IndexMetadata:
-    """The metadata in a folder; SourceError that says what to do about `folder` when it is unreadable."""
+    """The metadata in a folder, perhaps of an older format; SourceError that says what to do about `folder` when it
+    is unreadable or newer."""
     file = place / METADATA_FILE
     try:
         metadata = IndexMetadata.read(json.loads(file.read_text("utf-8")))
     except (ValueError, TypeError, OSError) as error:
         raise SourceError(f"{file} cannot be read ({error}): delete {folder} and it will be rebuilt") from error
-    if metadata.format != FORMAT:
+    if metadata.format > FORMAT:
         raise SourceError(f"the index in {folder} has format {metadata.format}: delete the folder to rebuild it")
     return metadata
 

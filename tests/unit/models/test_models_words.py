@@ -21,7 +21,18 @@ from tests.samples.timing import grows_linearly
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("running", "runs"), ("The Meetings", "meeting"), ("ÉCOLE", "école"), ("ЖУРНАЛ", "журнал")]
+    ("one", "other"),
+    [
+        ("running", "runs"),
+        ("The Meetings", "meeting"),
+        ("ÉCOLE", "école"),
+        ("ЖУРНАЛ", "журнал"),
+        ("ＡＢＣ１２３", "abc123"),  # compatibility forms
+        ("ﬁnal", "final"),
+        ("ﾊﾞｯｸｱｯﾌﾟ", "バックアップ"),
+        ("E\u0301cole", "École"),
+        ("STRASSE", "Straße"),
+    ],
 )
 def test_words_meet_across_case_and_inflection(sparse: SparseEncoder, one: str, other: str) -> None:
     assert sparse.encode_query(one).indices == sparse.encode_document(other).indices != ()
@@ -36,6 +47,25 @@ def test_words_meet_across_case_and_inflection(sparse: SparseEncoder, one: str, 
 )
 def test_other_languages_meet_across_inflection_too(sparse: SparseEncoder, said: str, asked: str) -> None:
     assert set(sparse.encode_document(said).indices) & set(sparse.encode_query(asked).indices)
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("倉庫の鍵は総務の金庫にあります。", "鍵は金庫ですか"),
+        ("仓库钥匙由门卫老周保管", "钥匙由谁保管？"),
+        ("ฉันกินข้าวที่บ้านแม่", "ใครกินข้าว"),
+        ("ຂ້ອຍກິນເຂົ້າຢູ່ເຮືອນ", "ກິນເຂົ້າ"),
+        ("ខ្ញុំញ៉ាំបាយនៅផ្ទះ", "ញ៉ាំបាយ"),
+        ("ကျွန်တော် ထမင်းစားတယ်", "ထမင်း"),
+        ("第3工場のA館", "A館"),
+        ("鍵", "鍵"),
+    ],
+)
+def test_a_script_without_spaces_is_found_by_a_part_of_a_run(sparse: SparseEncoder, said: str, asked: str) -> None:
+    wanted = set(sparse.encode_query(asked).indices)
+    assert len(wanted & set(sparse.encode_document(said).indices)) >= min(2, len(wanted))
+    assert len(wanted) <= len(words(asked)), "no pair falls into parts"
 
 
 def test_what_is_english_is_stemmed_once(sparse: SparseEncoder) -> None:
