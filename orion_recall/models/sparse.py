@@ -98,8 +98,9 @@ class SparseEncoder:
     """Term weights of BM25 without idf, which the index applies (Qdrant's IDF modifier). Thread-safe.
 
     Words are folded (`indexed_text`), stemmed and cleared of stop words; digits and accents stay. Every text is
-    stemmed as English, and one in another language as that, too: a query finds it whichever of the two was mistaken.
-    Scripts without spaces give pairs of characters, which no stemmer changes. `weights` as in Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009, are the same for all of an index.
+    stemmed as English, and one in another language as that, too: a query finds it whichever of the two was
+    mistaken. Pairs of characters, of scripts without spaces, no stemmer changes. `weights` as in Robertson and
+    Zaragoza, "The Probabilistic Relevance Framework", 2009, are the same for all of an index.
     """
 
     def __init__(self, weights: KeywordWeights = SHIPPED) -> None:
