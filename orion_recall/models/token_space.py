@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from orion_recall.text.normal import is_unspaced
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -30,9 +32,9 @@ MOST_QUERY_TOKENS = 32
 _COMMON_WORDS = 4_000
 _SENTENCES, _SENTENCE_WORDS = 64, 12
 # Raised when vectors of another way to project or to weigh cannot be compared with those of before.
-_WAY = 1
-# The prefixes by which some vocabularies mark the beginning of a word.
-_BEGINS = "▁Ġ"
+_WAY = 2
+# The prefixes by which some vocabularies mark the beginning of a word, and others its parts.
+_BEGINS, _GOES_ON = "▁Ġ", "##"
 # What comes before the words in a vocabulary - single characters, mostly - weighs this share of the rarest word.
 _CHARACTER_SHARE = 0.3
 # Rows times columns times depth up to which BLAS stays in its thread: waking others costs more than the work.
@@ -129,9 +131,15 @@ def products(rows: Vectors, matrix: Vectors) -> Vectors:
 
 
 def _is_word(token: str) -> bool:
-    """Whether a token is compared: it has a letter or a digit, and is no special token such as [CLS] or <s>."""
+    """Whether a token is compared: it has a letter or a digit, and is no special token such as [CLS] or <s>.
+
+    One character of a script without spaces is none: a model whose vocabulary has no words of it does not read it.
+    """
     is_mark = token[:1] + token[-1:] in ("[]", "<>") and len(token) > 1
-    return not is_mark and any(unicodedata.category(character)[0] in "LN" for character in token.lstrip(_BEGINS))
+    bare = token.lstrip(_BEGINS).removeprefix(_GOES_ON)
+    if is_mark or (len(bare) == 1 and is_unspaced(bare)):
+        return False
+    return any(unicodedata.category(character)[0] in "LN" for character in bare)
 
 
 def _whole(token: str) -> str:

@@ -18,8 +18,9 @@ UNSPACED = (
     "\u1000-\u103f\u1050-\u109f\u1780-\u17d3\u17d7\u17dc\u17dd"  # Burmese, Khmer
     "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # Hiragana, Katakana
     "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"  # Han
+    "\u1100-\u11ff\uac00-\ud7a3"  # Hangul: particles are written onto words
 )
-"""The letters and vowel signs of scripts that put no space between words, as in a regular expression's set."""
+"""The letters and vowel signs of scripts in which spaces do not part words, as in a regular expression's set."""
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 _PIECE = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+(?:['’][^\W_{UNSPACED}]+)?")
 # Tone marks and vowel killers in them: Qdrant's tokenizer would end a word there.
@@ -113,8 +114,8 @@ def fold(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in order, folded, digits kept; of a script without spaces, its overlapping pairs of
-    characters, and a character that stands alone."""
+    """The words of a text in order, folded, digits kept; of a script without spaces (`UNSPACED`), its overlapping
+    pairs of characters, and a character that stands alone."""
     folded = fold(text)
     if folded.isascii() or not _UNSPACED_RUN.search(folded):
         return _WORD.findall(folded)
@@ -129,7 +130,7 @@ def whole_words(text: str) -> list[str]:
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether the text begins with a character of a script that puts no space between words."""
+    """Whether the text begins with a character of such a script."""
     return _UNSPACED_RUN.match(text) is not None
 
 
