@@ -60,7 +60,7 @@ def test_other_languages_meet_across_inflection_too(sparse: SparseEncoder, said:
         ("ကျွန်တော် ထမင်းစားတယ်", "ထမင်း"),
         ("第3工場のA館", "A館"),
         ("鍵", "鍵"),
-        ("서울에서 일해요", "서울은"),
+        ("서울에서 일해요", "서울에"),
     ],
 )
 def test_a_script_without_spaces_is_found_by_a_part_of_a_run(sparse: SparseEncoder, said: str, asked: str) -> None:
