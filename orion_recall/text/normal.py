@@ -116,8 +116,10 @@ def fold(text: str) -> str:
 def words(text: str) -> list[str]:
     """The words of a text in order, folded, digits kept; of a script without spaces (`UNSPACED`), its overlapping
     pairs of characters, and a character that stands alone."""
+    if text.isascii():  # as most text is
+        return _WORD.findall(text.casefold())
     folded = fold(text)
-    if folded.isascii() or not _UNSPACED_RUN.search(folded):
+    if not _UNSPACED_RUN.search(folded):
         return _WORD.findall(folded)
     return [
         word for piece in _PIECE.findall(folded) for word in (_pairs(piece) if is_unspaced(piece) else (piece,))

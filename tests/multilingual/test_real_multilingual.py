@@ -89,7 +89,7 @@ async def test_a_question_in_another_language_is_nearest_to_the_english_memory_t
     assert (embedder.dimension, nearest) == (512, meant)
 
 
-@pytest.mark.parametrize(("language", "least"), [("german", 0.0), ("japanese", 0.0), ("chinese", 0.0)])
+@pytest.mark.parametrize(("language", "least"), [("german", 0.78), ("japanese", 0.87)])
 async def test_questions_of_a_set_find_their_evidence_among_the_first_five(
     url: str, language: str, least: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,8 +43,8 @@ def live_place(folder: Path) -> Path:
 
 def build_place(folder: Path, mine: IndexMetadata) -> Path:
     """Where an index of that metadata, but for its position, is built: a run that was stopped goes on there."""
-    parts = mine.model, str(mine.dimension), mine.weights_sha256, *filter(None, (mine.tokens, mine.keywords))
-    what = "\n".join(parts)
+    of_model = str(mine.format), mine.model, str(mine.dimension), mine.weights_sha256
+    what = "\n".join((*of_model, *filter(None, (mine.tokens, mine.keywords))))
     return free_place(folder, hashlib.sha256(what.encode()).hexdigest()[:16])
 
 
