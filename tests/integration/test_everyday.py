@@ -3,7 +3,8 @@
 `everyday_other` is a stage manager's, `everyday_third` that of a ward sister who writes short messages. Each was
 written before the rules that it is held against, and others put its questions in other words, twice
 (`in_other_words.jsonl`), and once in other languages. `everyday_german` and `everyday_french` are in these alone.
-What is expected is what is reached without rules that know these questions, less a little. The sets in `languages` have a README.
+What is expected is what is reached without rules that know these questions, less a little. The sets in
+`languages` have a README.
 """
 
 from __future__ import annotations
