@@ -45,8 +45,9 @@ test-all: test test-slow ## all tests
 coverage: $(VENV)/.installed-dev ## all tests once more, and which lines they run (they take more than twice the CPU)
 	$(PYTEST) --cov --cov-report=term:skip-covered --cov-fail-under=90
 
-test-models: ## tests of real sentence-transformers and spaCy, in environments of their own; skipped where they cannot be had
+test-models: ## tests of real sentence-transformers, spaCy and a multilingual model, in environments of their own; skipped where they cannot be had
 	@PYTHON=$(PYTHON) bash tests/spacy/run.sh
+	@PYTHON=$(PYTHON) bash tests/multilingual/run.sh
 	@PYTHON=$(PYTHON) bash tests/models/run.sh
 
 CHROMIUM ?= /usr/bin/chromium

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from orion_recall.text.names import KIN, SPELLINGS
-from orion_recall.text.normal import STOP_WORDS, without_possessive, words
+from orion_recall.text.normal import STOP_WORDS, whole_words, without_possessive
 
 # The name of the role, and other words for the same; those for kin are in `text.names`.
 _NAMES = {word: name for name, words in SPELLINGS.items() for word in words} | {
@@ -133,7 +133,7 @@ def identifies(relation: str) -> float:
 
 def folded(name: str) -> str:
     """The words of a name, folded: `WORKS_AT`, "works at" and "Works-at" are one."""
-    return " ".join(without_possessive(word) for word in words(name.replace("_", " ")))
+    return " ".join(without_possessive(word) for word in whole_words(name.replace("_", " ")))
 
 
 def _same_role(name: str) -> str:

@@ -16,7 +16,7 @@ from rdflib import Literal, Namespace, URIRef
 from rdflib.namespace import PROV, RDF, SKOS
 
 from orion_recall.errors import SourceError
-from orion_recall.text.normal import memory_key, number_of, words
+from orion_recall.text.normal import memory_key, number_of, whole_words
 from orion_recall.values import Memory, Neighbour, Statement, TimeRange, ToldTime
 
 Row = Mapping[str, str]
@@ -118,7 +118,7 @@ def literal(value: str | float) -> Literal:
 
 
 def _folded(label: str) -> str:
-    return quote("_".join(words(label)) or label.casefold(), safe="")
+    return quote("_".join(whole_words(label)) or label.casefold(), safe="")
 
 
 @lru_cache(maxsize=4096)

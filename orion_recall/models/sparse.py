@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from orion_recall.errors import ModelError, install_hint
 from orion_recall.text.keyword_weights import SHIPPED, KeywordWeights
-from orion_recall.text.normal import STOP_WORDS, storable, words
+from orion_recall.text.normal import STOP_WORDS, indexed_text, storable, words
 
 if TYPE_CHECKING:
     from qdrant_edge import Bm25, SparseVector
@@ -97,9 +97,10 @@ class SparseTerms:
 class SparseEncoder:
     """Term weights of BM25 without idf, which the index applies (Qdrant's IDF modifier). Thread-safe.
 
-    Words are lower-cased, stemmed and cleared of stop words; digits and accents stay. Every text is stemmed as
-    English, and one in another language as that, too: a query finds it whichever of the two was mistaken. `weights`
-    as in Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009, are the same for all of an index.
+    Words are folded (`indexed_text`), stemmed and cleared of stop words; digits and accents stay. Every text is
+    stemmed as English, and one in another language as that, too: a query finds it whichever of the two was
+    mistaken. Pairs of characters, of scripts without spaces, no stemmer changes. `weights` as in Robertson and
+    Zaragoza, "The Probabilistic Relevance Framework", 2009, are the same for all of an index.
     """
 
     def __init__(self, weights: KeywordWeights = SHIPPED) -> None:
@@ -122,7 +123,7 @@ class SparseEncoder:
 
     def encode_document(self, text: str) -> SparseTerms:
         """Saturated term frequencies of the first 32,000 characters; empty if nothing but stop words is there."""
-        text = storable(text[:_MAX_DOCUMENT_CHARS])
+        text = indexed_text(storable(text[:_MAX_DOCUMENT_CHARS]))
         terms = _terms(self._english.embed_document(text))
         if (language := language_of(words(text[:_JUDGED_CHARS]))) == DEFAULT:
             return terms
@@ -130,7 +131,7 @@ class SparseEncoder:
 
     def encode_query(self, text: str) -> SparseTerms:
         """Weight 1 for each term of the first 4,000 characters; empty if nothing but stop words is there."""
-        text = storable(text[:_MAX_QUERY_CHARS])
+        text = indexed_text(storable(text[:_MAX_QUERY_CHARS]))
         said = words(text)
         if (language := language_of(said)) == DEFAULT:
             return _terms(self._english.embed_query(text))

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from orion_recall.text.normal import is_unspaced
+
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
@@ -30,9 +32,10 @@ MOST_QUERY_TOKENS = 32
 _COMMON_WORDS = 4_000
 _SENTENCES, _SENTENCE_WORDS = 64, 12
 # Raised when vectors of another way to project or to weigh cannot be compared with those of before.
-_WAY = 1
-# The prefixes by which some vocabularies mark the beginning of a word.
-_BEGINS = "▁Ġ"
+_WAY = 2
+# The prefixes by which some vocabularies mark the beginning of a word, and others its parts.
+_BEGINS, _GOES_ON = "▁Ġ", "##"
+_UNKNOWN = ("[UNK]", "<unk>")
 # What comes before the words in a vocabulary - single characters, mostly - weighs this share of the rarest word.
 _CHARACTER_SHARE = 0.3
 # Rows times columns times depth up to which BLAS stays in its thread: waking others costs more than the work.
@@ -85,7 +88,8 @@ class TokenSpace:
     ) -> None:
         """Runs the model once over some words: about 0.3 s. `encode` gives vectors and states of texts."""
         words = [vocabulary.id_to_token(number) or "" for number in range(vocabulary.get_vocab_size())]
-        self._counts = np.array([_is_word(word) for word in words], dtype=np.bool_)
+        self._unread = np.array([_is_unread(word) for word in words], dtype=np.bool_)
+        self._counts = np.array([_is_word(word) for word in words], dtype=np.bool_) & ~self._unread
         self._weights = _weights(words)
         found = [self._counted(one) for one in encode(_sentences(words))[1]]
         self._projection = _main_axes(np.concatenate([states for _, states in found]))
@@ -98,8 +102,11 @@ class TokenSpace:
         return self._projected(states) if len(states) else np.zeros((1, self.width), dtype=np.float32)
 
     def query(self, given: TokenStates) -> Tokens:
-        """Vectors as long as the word's share of the weight of all, shape (tokens, width)."""
+        """Vectors as long as the word's share of the weight of all, shape (tokens, width); none where the model
+        reads less than half of the question."""
         ids, states = self._counted(given)
+        if len(ids) < np.count_nonzero(self._unread[given.ids]):
+            states = states[:0]
         weights = self._weights[ids]
         if len(ids) > MOST_QUERY_TOKENS:
             heaviest = np.sort(np.argsort(-weights, kind="stable")[:MOST_QUERY_TOKENS])
@@ -132,6 +139,13 @@ def _is_word(token: str) -> bool:
     """Whether a token is compared: it has a letter or a digit, and is no special token such as [CLS] or <s>."""
     is_mark = token[:1] + token[-1:] in ("[]", "<>") and len(token) > 1
     return not is_mark and any(unicodedata.category(character)[0] in "LN" for character in token.lstrip(_BEGINS))
+
+
+def _is_unread(token: str) -> bool:
+    """Whether a token stands for what the model does not read: it is unknown, or one character of a script without
+    spaces, of which the vocabulary has no words then."""
+    bare = token.lstrip(_BEGINS).removeprefix(_GOES_ON)
+    return token in _UNKNOWN or (len(bare) == 1 and is_unspaced(bare))
 
 
 def _whole(token: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from orion_recall.text.normal import STOP_WORDS, without_possessive, words
+from orion_recall.text.normal import STOP_WORDS, whole_words, without_possessive, words
 
 # The plain word for a relation in a family, and other spellings of it. The graph names relations by it.
 _SPELLINGS: Final = """
@@ -100,7 +100,7 @@ _READ_CHARS = 4000
 def title_names(title: str) -> tuple[str, ...]:
     """The names that a title can be called by, folded: "Mercury (planet)" is `mercury planet` and `mercury`."""
     spelled = (title, _IN_BRACKETS.sub("", title))
-    folded = (words(one[:_READ_CHARS]) for one in spelled)
+    folded = (whole_words(one[:_READ_CHARS]) for one in spelled)
     return tuple(dict.fromkeys(" ".join(name) for name in folded if 0 < len(name) <= _LONGEST_NAME))
 
 

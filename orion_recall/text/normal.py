@@ -13,6 +13,18 @@ from functools import lru_cache
 from typing import Any
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?", re.UNICODE)
+UNSPACED = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ebd\u0ec0-\u0ecd\u0edc-\u0edf"  # Thai, Lao
+    "\u1000-\u103f\u1050-\u109f\u1780-\u17d3\u17d7\u17dc\u17dd"  # Burmese, Khmer
+    "\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"  # Hiragana, Katakana
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"  # Han
+    "\u1100-\u11ff\uac00-\ud7a3"  # Hangul: particles are written onto words
+)
+"""The letters and vowel signs of scripts in which spaces do not part words, as in a regular expression's set."""
+_UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
+_PIECE = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+(?:['’][^\W_{UNSPACED}]+)?")
+# Tone marks and vowel killers in them: Qdrant's tokenizer would end a word there.
+_NO_LETTERS = re.compile("[\u0e47-\u0e4c\u0e4e\u0eba\u0ec8-\u0ecc\u1037\u1039\u103a\u17c9-\u17d3\u17dd]")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SPACES = re.compile(r"\s+", re.UNICODE)
 # Control and format characters (bidi overrides, zero-width, tags, most variation selectors, joiners): invisible,
@@ -103,11 +115,45 @@ def storable_json(value: Any) -> Any:
     return value
 
 
-def words(text: str) -> list[str]:
-    """The words of a text in order, folded (NFKC, case), digits kept."""
+def fold(text: str) -> str:
+    """The text as words are compared: NFKC, without case."""
     if text.isascii():
+        return text.casefold()
+    return unicodedata.normalize("NFKC", _with_bounded_marks(text)).casefold()
+
+
+def words(text: str) -> list[str]:
+    """The words of a text in order, folded, digits kept; of a script without spaces (`UNSPACED`), its overlapping
+    pairs of characters, and a character that stands alone."""
+    if text.isascii():  # as most text is
         return _WORD.findall(text.casefold())
-    return _WORD.findall(unicodedata.normalize("NFKC", _with_bounded_marks(text)).casefold())
+    folded = fold(text)
+    if not _UNSPACED_RUN.search(folded):
+        return _WORD.findall(folded)
+    return [
+        word for piece in _PIECE.findall(folded) for word in (_pairs(piece) if is_unspaced(piece) else (piece,))
+    ]
+
+
+def whole_words(text: str) -> list[str]:
+    """The words of a text as they stand between spaces and signs, folded: what tells names and texts apart."""
+    return _WORD.findall(fold(text))
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether the text begins with a character of such a script."""
+    return _UNSPACED_RUN.match(text) is not None
+
+
+def indexed_text(text: str) -> str:
+    """The text with spaces between its words, for a tokenizer that knows words by spaces; ASCII as it is."""
+    if text.isascii():
+        return text
+    return _UNSPACED_RUN.sub(lambda run: f" {' '.join(_pairs(_NO_LETTERS.sub('', run[0])))} ", fold(text))
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[place : place + 2] for place in range(max(1, len(run) - 1))]
 
 
 def without_possessive(word: str) -> str:
@@ -130,7 +176,11 @@ def _with_bounded_marks(text: str) -> str:
 
 def content_words(text: str) -> list[str]:
     """The words that say something: no stop words, and no single letters."""
-    return [word for word in words(text) if word not in STOP_WORDS and (len(word) > 1 or word.isdigit())]
+    return [
+        word
+        for word in words(text)
+        if word not in STOP_WORDS and (len(word) > 1 or word.isdigit() or is_unspaced(word))
+    ]
 
 
 STEM_CHARS = 5
@@ -167,7 +217,7 @@ def speaks_of_itself(text: str) -> bool:
 
 def normal_form(text: str) -> str:
     """The normal form: equal for texts that differ in case, spacing or punctuation only."""
-    return " ".join(words(text) or text.split())
+    return " ".join(whole_words(text) or text.split())
 
 
 def text_hash(text: str) -> str:

@@ -3,7 +3,8 @@
 `everyday_other` is a stage manager's, `everyday_third` that of a ward sister who writes short messages. Each was
 written before the rules that it is held against, and others put its questions in other words, twice
 (`in_other_words.jsonl`), and once in other languages. `everyday_german` and `everyday_french` are in these alone.
-What is expected is what is reached without rules that know these questions, less a little.
+What is expected is what is reached without rules that know these questions, less a little. The sets in
+`languages` have a README.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ LEAST = {
 }
 LEAST_OF_ALL = {OTHER: 0.63, THIRD: 0.62}
 LEAST_IN_OTHER_WORDS, LEAST_IN_OTHER_LANGUAGES = 0.57, 0.32
+LEAST_AMONG_FIVE = {
+    "german": 0.83, "french": 0.9, "spanish": 0.93, "japanese": 0.86, "chinese": 0.85, "korean": 0.87,
+}  # fmt: skip
 MOST_EMPTY = 0.02
 Run = Mapping[str, RunLine]
 
@@ -125,3 +129,14 @@ async def test_who_keeps_notes_in_another_language_is_answered_in_it(
     queries = read_queries(DATA / world / "queries.jsonl")
     got = await answers(DATA / world / "memories.jsonl", DATA / world / "queries.jsonl", tmp_path)
     assert share([judge(query, got[query.id]) for query in queries]) >= least
+
+
+@pytest.mark.parametrize(("language", "least"), LEAST_AMONG_FIVE.items())
+async def test_memories_in_a_language_are_found_by_questions_in_it(
+    language: str, least: float, tmp_path: Path
+) -> None:
+    data = DATA / "languages" / language
+    got = await answers(data / "memories.jsonl", data / "queries.jsonl", tmp_path)
+    queries = read_queries(data / "queries.jsonl")
+    found = [len(query.evidence.intersection(got[query.id].ranked[:5])) / len(query.evidence) for query in queries]
+    assert sum(found) / len(found) >= least

@@ -23,9 +23,9 @@ from orion_recall.models.onnx_encoder import OnnxEncoder, Weights
 from orion_recall.models.token_space import TokenSpace
 from tests.stand_ins.kept import kept_folder
 
-_ARRAYS = ("_counts", "_weights", "_projection")
+_ARRAYS = ("_counts", "_unread", "_weights", "_projection")
 _MODULES = (onnx_encoder, token_space, int8)
-_CODE = hashlib.sha256("".join(map(inspect.getsource, _MODULES)).encode()).hexdigest()
+_CODE = hashlib.sha256("".join((*_ARRAYS, *map(inspect.getsource, _MODULES))).encode()).hexdigest()
 _LARGE_BYTES = 10_000_000
 _CHECKSUM = "_sha256"
 _CHECKSUM_AS_SHIPPED: Callable[[Iterable[Path]], str] = vars(onnx_encoder)[_CHECKSUM]

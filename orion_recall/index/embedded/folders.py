@@ -43,8 +43,8 @@ def live_place(folder: Path) -> Path:
 
 def build_place(folder: Path, mine: IndexMetadata) -> Path:
     """Where an index of that metadata, but for its position, is built: a run that was stopped goes on there."""
-    parts = mine.model, str(mine.dimension), mine.weights_sha256, *filter(None, (mine.tokens, mine.keywords))
-    what = "\n".join(parts)
+    of_model = str(mine.format), mine.model, str(mine.dimension), mine.weights_sha256
+    what = "\n".join((*of_model, *filter(None, (mine.tokens, mine.keywords))))
     return free_place(folder, hashlib.sha256(what.encode()).hexdigest()[:16])
 
 
@@ -135,13 +135,14 @@ def misfit_of(folder: Path, metadata: IndexMetadata, mine: IndexMetadata) -> str
 
 
 def read_metadata(place: Path, folder: Path) -> IndexMetadata:
-    """The metadata in a folder; SourceError that says what to do about `folder` when it is unreadable."""
+    """The metadata in a folder, perhaps of an older format; SourceError that says what to do about `folder` when it
+    is unreadable or newer."""
     file = place / METADATA_FILE
     try:
         metadata = IndexMetadata.read(json.loads(file.read_text("utf-8")))
     except (ValueError, TypeError, OSError) as error:
         raise SourceError(f"{file} cannot be read ({error}): delete {folder} and it will be rebuilt") from error
-    if metadata.format != FORMAT:
+    if metadata.format > FORMAT:
         raise SourceError(f"the index in {folder} has format {metadata.format}: delete the folder to rebuild it")
     return metadata
 

@@ -6,6 +6,7 @@ Every call blocks. One thread at a time may write; any thread may read.
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,7 @@ from orion_recall.index.embedded.points import (
 )
 from orion_recall.index.embedded.token_column import TokenColumn
 from orion_recall.index.engine_threads import translated
-from orion_recall.index.metadata import IndexMetadata, refuse_another
+from orion_recall.index.metadata import FORMAT, IndexMetadata, refuse_another
 from orion_recall.index.points import DENSE_VECTORS, SPARSE_VECTORS, IndexPoint
 from orion_recall.models.embedder import Embedder
 from orion_recall.models.sparse import SparseEncoder
@@ -174,6 +175,9 @@ class LiveShard:
             self._is_loaded = True
             return
         metadata = read_metadata(self.place, self.folder)
+        if metadata.format < FORMAT and (mine is None or not is_complete(build_place(self.folder, mine))):
+            self._make_anew(metadata, mine)
+            return
         if mine is not None and (misfit := misfit_of(self.folder, metadata, mine)) is not None:
             metadata = self._swapped(mine, misfit)
         try:
@@ -185,11 +189,21 @@ class LiveShard:
             raise SourceError(f"{error}; delete {self.folder} and it will be rebuilt") from error
         self.metadata, self._is_the_embedders, self._is_loaded = metadata, mine is not None, True
 
+    def _make_anew(self, old: IndexMetadata, mine: IndexMetadata | None) -> None:
+        """An empty index, which the record fills, in the place of one of an older format."""
+        log.warning("the index in %s has format %d: it is built anew from the record", self.folder, old.format)
+        for name in (_SHARD, _TOKENS):  # the metadata last: what is cut short is begun again
+            shutil.rmtree(self.place / name, ignore_errors=True)
+        (self.place / METADATA_FILE).unlink()
+        if mine is not None:
+            self.make(replace(mine, record=old.record))
+        self._is_loaded = True
+
     def make(self, mine: IndexMetadata) -> None:
         """Creates the shard as the metadata says, unless there is one."""
         if self.metadata is not None:
             return
-        mine = replace(mine, record=self.expected_identity or "")
+        mine = replace(mine, record=self.expected_identity or mine.record)
         params = qe.EdgeVectorParams(size=mine.dimension, distance=qe.Distance.Cosine)
         config = qe.EdgeConfig(
             vectors=dict.fromkeys(DENSE_VECTORS, params),

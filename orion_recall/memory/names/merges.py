@@ -21,7 +21,7 @@ from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.aliases import NameKind
 from orion_recall.models.embedder import Embedder
 from orion_recall.postgres.pool import Connection, Pool, Row, borrow, fetched
-from orion_recall.text.normal import storable, words
+from orion_recall.text.normal import storable, whole_words
 from orion_recall.values import JsonValue
 
 _MIN_STRING, _MIN_COSINE, _BY_INITIAL = 0.85, 0.8, 95.0
@@ -103,7 +103,7 @@ async def propose(
 
 def _alike(names: NamesUsed) -> dict[tuple[str, str], float]:
     """The pairs that may be one name, with the similarity of their spelling; the lesser name comes first."""
-    said = {name: tuple(words(name)) or (name,) for name in sorted(names.given_in)}
+    said = {name: tuple(whole_words(name)) or (name,) for name in sorted(names.given_in)}
     found: dict[tuple[str, str], float] = {}
     for one, other in _near(said):
         score = _spelling_similarity(said[one], said[other])

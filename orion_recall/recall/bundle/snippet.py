@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from orion_recall.models.tokenizer import TokenCounter
-from orion_recall.text.normal import STEM_CHARS
+from orion_recall.text.normal import STEM_CHARS, UNSPACED, fold, is_unspaced
 
 _AGAIN: Final = 0.1
 """What a kind of evidence is worth where it is found again, beside 1."""
@@ -21,7 +21,9 @@ _OF_ANSWER: Final = 1.0
 _READ_CHARS: Final = 20_000
 _MOST_KEPT_CHARS: Final = 4_000
 
-_SENTENCE: Final = re.compile(r"""\S[^.!?…]*(?:[.!?…](?!["'”’)]*(?:\s|$))[^.!?…]*)*(?:[.!?…]+["'”’)]*)?""")
+_SENTENCE: Final = re.compile(
+    r"""\S[^.!?…。！？]*(?:[.!?…](?!["'”’)]*(?:\s|$))[^.!?…。！？]*)*(?:[.!?…。！？]+["'”’)」』]*)?"""
+)
 _ABBREVIATED: Final = re.compile(
     r"(?:\b(?i:mr|mrs|ms|dr|st|prof|no|nr|vs|etc|e\.g|i\.e|approx|dept|tel)|\b[A-Z])\.$"
 )
@@ -115,7 +117,8 @@ _BEFORE = 0.25
 _MOST_SENTENCES = 200
 # A name in the question says whom it is about, the other words say what is wanted of them.
 _OF_NAME = 0.6
-_ENDING = re.compile(r"(?:e?s|e?d|ing)?(?![^\W_])")
+_ENDING = re.compile(rf"(?:e?s|e?d|ing)?(?![^\W_{UNSPACED}])")
+_WORD_END = re.compile(f"[ {UNSPACED}]")
 # What is said without the word before it would say the opposite.
 _NEGATION = re.compile(
     r"(?<![\w'’])(?:(?P<alone>no|nor|nobody|none)|not|never|neither|cannot|without|hardly|\w+n['’]t)(?=[ ,])",
@@ -179,20 +182,21 @@ def line_tokens(text: str, tokens: TokenCounter) -> int:
 
 def _places(text: str, wanted: Set[str]) -> list[Place]:
     """Where the wanted words begin and end, each stem worth less the more often it is there."""
-    folded = text.casefold()
+    folded = fold(text)
     if len(folded) != len(text):  # ß and its like: places must stay places of the text
-        folded = "".join(character if len(character.casefold()) > 1 else character.casefold() for character in text)
+        folded = "".join([one if len(one) == 1 else character for character in text for one in (fold(character),)])
     found: list[Place] = []
     for stem in wanted:
         of_stem: list[tuple[int, int]] = []
+        is_pair = is_unspaced(stem)
         start = folded.find(stem)
         while start >= 0:
             end = start + len(stem)
-            begins = start == 0 or not folded[start - 1].isalnum()
+            begins = is_pair or start == 0 or not folded[start - 1].isalnum() or is_unspaced(folded[start - 1])
             # A stem shorter than the longest is a whole word, in one of its usual forms.
-            if begins and (len(stem) == STEM_CHARS or _ENDING.match(folded, end)):
-                space = folded.find(" ", end)
-                of_stem.append((start, len(folded) if space < 0 else space))
+            if begins and (is_pair or len(stem) == STEM_CHARS or _ENDING.match(folded, end)):
+                following = None if is_pair else _WORD_END.search(folded, end)
+                of_stem.append((start, end if is_pair else following.start() if following else len(folded)))
             start = folded.find(stem, end)
         if of_stem:
             is_name = all(text[start].isupper() for start, _ in of_stem)

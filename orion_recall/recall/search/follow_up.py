@@ -20,7 +20,7 @@ from orion_recall.recall.search.all_sources import INDEX_SOURCES, or_else
 from orion_recall.recall.types import Pairs, Pool
 from orion_recall.scoring.candidates import Candidate
 from orion_recall.text.names import names_in, title_names
-from orion_recall.text.normal import words
+from orion_recall.text.normal import whole_words, words
 from orion_recall.values import MemoryView, Question, SearchRequest, SourceName
 
 _LINKING, _MOST_LINKED, _FEW_LINKED = 5, 64, 20
@@ -97,7 +97,7 @@ async def _linked(
     ]
     for candidate, memory in kept[:_LINKING]:
         own = title_names(memory.title) if memory.title else ()
-        labels = [" ".join(words(label)) for label in memory.entities]
+        labels = [" ".join(whole_words(label)) for label in memory.entities]
         named = names_in(memory.text).union(labels).difference(own, ("",))
         naming.append((candidate.fused / best, candidate.best_source, named, candidate.key))
     wanted = sorted(frozenset[str]().union(*(named for _, _, named, _ in naming)))

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from orion_recall.memory.extraction.sentences import read_sentences
 from orion_recall.text.names import names_assistant
-from orion_recall.text.normal import STOP_WORDS, content_words, without_possessive, words
+from orion_recall.text.normal import STOP_WORDS, content_words, is_unspaced, without_possessive, words
 from orion_recall.text.reported import BASE_FORMS, NOUNS, SAID, SAYING
 from orion_recall.values import Interval, QuestionTime
 
@@ -131,6 +131,8 @@ def named_speakers(text: str, said: Sequence[str], speakers: frozenset[str]) -> 
         if not (bearers := names.get(word, ())):
             continue
         whole = [len(name) for _, name in bearers if asked[place : place + len(name)] == name]
+        if not whole and is_unspaced(word):  # the first two characters of a name are no first name
+            continue
         length = max(whole, default=1)
         if length == 1 and (word in STOP_WORDS or _is_place(asked[max(0, place - 2) : place])):
             continue

@@ -16,11 +16,11 @@ from orion_recall.errors import EngineError, ModelError, SourceError
 from orion_recall.index.embedded import index as edge_optimiser
 from orion_recall.index.embedded import optimised_copy as edge_renewal
 from orion_recall.index.embedded import points as edge_points
-from orion_recall.index.embedded.folders import build_place, free_place, live_place, mark_complete
+from orion_recall.index.embedded.folders import METADATA_FILE, build_place, free_place, live_place, mark_complete
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.index.embedded.optimised_copy import copy_with_holes
 from orion_recall.index.embedded.shard import LiveShard
-from orion_recall.index.metadata import IndexMetadata
+from orion_recall.index.metadata import FORMAT, IndexMetadata
 from orion_recall.models.sparse import SparseEncoder
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.normal import memory_key
@@ -121,6 +121,36 @@ async def test_an_index_made_by_another_model_is_refused_with_advice(
     # Those that were refused have let the folder go, and have harmed nothing.
     async with opened(made(folder, sparse)) as again:
         assert again.count > 0
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+async def test_an_index_of_an_older_format_is_emptied_for_the_record_and_a_newer_one_refused(
+    index: EdgeIndex, folder: Path, sparse: SparseEncoder, is_away: bool, caplog: pytest.LogCaptureFixture
+):
+    await index.close()
+    file = folder / "index" / METADATA_FILE
+    file.write_text(file.read_text().replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}'))
+    with pytest.raises(SourceError, match=r"format 10: delete the folder"):
+        await made(folder, sparse).open()
+    file.write_text(file.read_text().replace(f'"format": {FORMAT + 1}', f'"format": {FORMAT - 1}'))
+    embedder = AwayEmbedder()
+    embedder.here = not is_away
+    async with opened(made(folder, sparse, embedder)) as again:
+        assert again.position == 0
+        assert "has format 8: it is built anew from the record" in caplog.text
+        embedder.here = True
+        await again.apply(changes(*ALL))
+    async with opened(made(folder, sparse)) as again:
+        assert (again.position, again.count > 0) == (4, True)
+
+
+async def test_a_complete_build_takes_the_place_of_an_index_of_an_older_format(live: Path, sparse: SparseEncoder):
+    place = await build(live, NEW, sparse)
+    file = live / METADATA_FILE
+    file.write_text(file.read_text().replace(f'"format": {FORMAT}', f'"format": {FORMAT - 1}'))
+    async with opened(EdgeIndex(live, NEW, sparse)) as index:
+        assert (index.position, await found(index, NEW)) == (7, ["boat"])
+    assert live_place(live) == place
 
 
 @pytest.mark.parametrize("harm", ["gone", "garbage"])

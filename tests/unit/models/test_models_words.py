@@ -21,7 +21,18 @@ from tests.samples.timing import grows_linearly
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("running", "runs"), ("The Meetings", "meeting"), ("ÉCOLE", "école"), ("ЖУРНАЛ", "журнал")]
+    ("one", "other"),
+    [
+        ("running", "runs"),
+        ("The Meetings", "meeting"),
+        ("ÉCOLE", "école"),
+        ("ЖУРНАЛ", "журнал"),
+        ("ＡＢＣ１２３", "abc123"),  # compatibility forms
+        ("ﬁnal", "final"),
+        ("ﾊﾞｯｸｱｯﾌﾟ", "バックアップ"),
+        ("E\u0301cole", "École"),
+        ("STRASSE", "Straße"),
+    ],
 )
 def test_words_meet_across_case_and_inflection(sparse: SparseEncoder, one: str, other: str) -> None:
     assert sparse.encode_query(one).indices == sparse.encode_document(other).indices != ()
@@ -36,6 +47,26 @@ def test_words_meet_across_case_and_inflection(sparse: SparseEncoder, one: str, 
 )
 def test_other_languages_meet_across_inflection_too(sparse: SparseEncoder, said: str, asked: str) -> None:
     assert set(sparse.encode_document(said).indices) & set(sparse.encode_query(asked).indices)
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("倉庫の鍵は総務の金庫にあります。", "鍵は金庫ですか"),
+        ("仓库钥匙由门卫老周保管", "钥匙由谁保管？"),
+        ("ฉันกินข้าวที่บ้านแม่", "ใครกินข้าว"),
+        ("ຂ້ອຍກິນເຂົ້າຢູ່ເຮືອນ", "ກິນເຂົ້າ"),
+        ("ខ្ញុំញ៉ាំបាយនៅផ្ទះ", "ញ៉ាំបាយ"),
+        ("ကျွန်တော် ထမင်းစားတယ်", "ထမင်း"),
+        ("第3工場のA館", "A館"),
+        ("鍵", "鍵"),
+        ("서울에서 일해요", "서울에"),
+    ],
+)
+def test_a_script_without_spaces_is_found_by_a_part_of_a_run(sparse: SparseEncoder, said: str, asked: str) -> None:
+    wanted = set(sparse.encode_query(asked).indices)
+    assert len(wanted & set(sparse.encode_document(said).indices)) >= min(2, len(wanted))
+    assert len(wanted) <= len(words(asked)), "no pair falls into parts"
 
 
 def test_what_is_english_is_stemmed_once(sparse: SparseEncoder) -> None:
@@ -63,7 +94,7 @@ def test_the_real_models_space_is_the_same_every_time_and_keeps_what_is_near(wei
     encoder = OnnxEncoder(weights)
     one = encoder.token_space()
     other = embedder_module.OnnxEncoder(weights).token_space()  # that of an earlier run, which the tests keep
-    assert (one.name, one.width) == (f"vocabulary-{WIDTH}-1", WIDTH)
+    assert (one.name, one.width) == (f"vocabulary-{WIDTH}-2", WIDTH)
     vectors, (whole,) = encoder.encode_with_states(["The kitten sat on the mat."])
     np.testing.assert_allclose(vectors, encoder.encode(["The kitten sat on the mat."]), atol=1e-6)
     np.testing.assert_allclose(one.document(whole), other.document(whole), atol=1e-4)
@@ -77,7 +108,7 @@ def test_the_real_models_space_is_the_same_every_time_and_keeps_what_is_near(wei
 
 async def test_one_run_of_the_model_gives_a_questions_vector_and_its_tokens(embedder: OnnxEmbedder):
     assert isinstance(embedder, TokenVectors)
-    assert token_space_of(embedder) == f"vocabulary-{WIDTH}-1"
+    assert token_space_of(embedder) == f"vocabulary-{WIDTH}-2"
     misses = embedder.queries.cache_misses
     tokens, vector = await asyncio.gather(embedder.query_tokens(QUESTION), embedder.embed_query(QUESTION))
     again = await embedder.query_tokens(QUESTION)
@@ -87,6 +118,14 @@ async def test_one_run_of_the_model_gives_a_questions_vector_and_its_tokens(embe
     lengths = np.linalg.norm(tokens, axis=1)
     assert lengths.sum() == pytest.approx(1.0, abs=1e-5)
     assert lengths[2] < lengths[3], "the, zookeeper"
+
+
+async def test_of_a_script_that_the_model_has_single_characters_of_nothing_is_compared(embedder: OnnxEmbedder):
+    assert len(await embedder.query_tokens("倉庫の鍵はどこ？ 서울은 แม่")) == 0
+    assert len(await embedder.query_tokens("倉庫の key は？")) == 0, "less than half is read"
+    assert len(await embedder.query_tokens("key of the 倉庫")) == 3
+    _, (one,) = await embedder.documents_with_tokens(["仓库钥匙由门卫保管"])
+    assert not one.any()
 
 
 async def test_documents_have_the_vectors_they_have_alone_and_tokens_in_their_order(embedder: OnnxEmbedder):

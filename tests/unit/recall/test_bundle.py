@@ -19,7 +19,7 @@ from orion_recall.recall.bundle.snippet import snippet as snippet_of
 from orion_recall.renderers import renderers
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import source_names
-from orion_recall.text.normal import stems
+from orion_recall.text.normal import content_words, stems
 from orion_recall.text.zones import time_zone
 from orion_recall.values import SourceName, SuccessionLink
 from tests.samples.markup import markup_in
@@ -341,6 +341,15 @@ def test_the_window_of_a_long_text_stands_around_the_match(tokens: TokenCounter)
     assert found.startswith("… filler")
     assert found.endswith(" …")
     assert tokens.count(found) <= 24
+
+
+def test_the_window_of_a_text_without_spaces_holds_the_sentences_that_have_the_question(tokens: TokenCounter):
+    filler = "今日は天気がよくて、みんなで散歩に行きました。" * 9
+    text = f"{filler}倉庫の鍵は総務の金庫にあります。番号はＫ７です。{filler}"
+    for asked in ("倉庫の鍵はどこ？", "K7"):
+        found = snippet(text, frozenset(content_words(asked)), 60, tokens)
+        assert "倉庫の鍵は総務の金庫にあります。番号はＫ７です。" in found
+        assert found.startswith(("… 今日", "… 倉庫")), "it begins with a sentence"
 
 
 @pytest.mark.parametrize("negation", ["can't", "can’t", "not", "never", "no", "cannot", "without", "Don't"])

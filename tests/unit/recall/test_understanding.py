@@ -218,6 +218,13 @@ def test_a_full_name_is_one_person_and_a_first_name_all_who_bear_it(text: str, n
     assert sorted(named_speakers(text, words(text), speakers)) == named
 
 
+def test_a_name_in_a_script_without_spaces_is_found_whole_within_a_run():
+    speakers = frozenset(["佐藤", "監視エージェント", "欧阳锋"])
+    assert list(named_speakers("q", words("佐藤さんの休みは？"), speakers)) == ["佐藤"]
+    assert list(named_speakers("q", words("监工欧阳锋说过什么"), speakers)) == ["欧阳锋"]
+    assert not named_speakers("q", words("監視カメラと欧阳路"), speakers)
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -26,6 +26,7 @@ from orion_recall.text.normal import (
     storable,
     storable_json,
     text_hash,
+    whole_words,
     words,
 )
 from orion_recall.text.passages import MOST_PASSAGES, PASSAGE, WINDOW, passages
@@ -86,8 +87,20 @@ def test_words_are_folded_and_keep_digits_and_inner_apostrophes():
     assert words("Ana's 2nd crane_gearbox, ＡＢＣ Straße — don’t!") == [
         "ana's", "2nd", "crane", "gearbox", "abc", "strasse", "don’t",
     ]  # fmt: skip
-    assert words("crane 起重机 кран") == ["crane", "起重机", "кран"]
     assert words("… !?") == []
+
+
+def test_a_script_without_spaces_gives_pairs_of_characters_and_one_alone_itself():
+    assert words("crane 起重机 кран") == ["crane", "起重", "重机", "кран"]
+    assert words("クーポンＳＵＭＭＥＲ、3号 ﾊﾞﾅﾅ") == ["クー", "ーポ", "ポン", "summer", "3", "号", "バナ", "ナナ"]
+    assert words("กินข้าว")[:2] == ["กิ", "ิน"]
+    assert words("서울에서 일해") == ["서울", "울에", "에서", "일해"]
+    assert content_words("鍵 x の話") == ["鍵", "の話"]
+
+
+def test_names_and_texts_are_told_apart_by_whole_words():
+    assert whole_words("花岡商店、ＡＢＣ") == ["花岡商店", "abc"]
+    assert text_hash("東京タワー") != text_hash("東京 京タ タワ ワー")
 
 
 @given(st.text())
