@@ -12,7 +12,7 @@ import stat
 import time
 import zipfile
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
