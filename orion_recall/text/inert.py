@@ -52,6 +52,8 @@ _ROLE: Final = re.compile(
     r"(?:\s?\([^()\n]{0,30}\))?[^\w\s:]{0,4}\s{0,4}(?P<sign>:(?:\W{0,8}:)?)",
     re.IGNORECASE,
 )
+# A key of JSON begins no message.
+_KEY: Final = re.compile(r'"\w+"\s*:')
 _HEADING: Final = re.compile(r"##+|^\s*#(?=\s)", re.MULTILINE)
 _FENCE: Final = re.compile(r"(?P<sign>['\"~=_*+-])(?P=sign){2,}")
 _MOST_KEPT_CHARS: Final = 4000
@@ -91,6 +93,7 @@ def _without_roles(text: str) -> str:
     changed = {
         place: COLON
         for match in _ROLE.finditer(plain)
+        if not _KEY.match(plain, match.start() - 1)
         for place in range(*match.span("sign"))
         if plain[place] == ":"
     }
