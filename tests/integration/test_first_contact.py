@@ -182,6 +182,21 @@ async def test_what_is_left_of_the_budget_lengthens_what_was_cut(store: Store, p
     assert all(step in found.rendered for step in steps)
 
 
+@pytest.mark.parametrize("question", ["How do I drain the dock?", "steps to drain the dock"])
+async def test_the_steps_of_a_procedure_stay_together_among_many_memories(store: Store, question: str) -> None:
+    steps = [f"{place}. Turn the wheel of pump {place} to the left until it clicks." for place in range(1, 8)]
+    told = days(
+        *(
+            f"The dock of pier {pier} was dry on the morning of day {pier}, and boats lay there."
+            for pier in range(20)
+        )
+    )
+    procedure = MemoryV1(id="steps", kind="procedure", text=f"How to drain the dock. {' '.join(steps)}")
+    found = await store.asked([procedure, *told], question, "reflect.v1")
+    assert all(step in found.rendered for step in steps)
+    assert len(found.selection.items) > 2
+
+
 @pytest.mark.parametrize(
     ("told", "shown"),
     [

@@ -346,6 +346,8 @@ _READ_CHARS = 1000
 _SHORTEST_LINE = 4
 # After so many in turn that do not fit, hardly any does: each costs its tokens' count.
 _MOST_MISSES = 8
+# Of the budget, for a procedure.
+_OF_STEPS = 0.75
 # Fewer tokens say hardly anything more.
 _LEAST_WIDER = 4
 
@@ -365,8 +367,11 @@ class Caps:
     later_snippet_tokens: int = 512
     full_windows: int = 2
 
-    def window_of(self, taken: int) -> int:
-        """The longest window of the next item, in tokens, after so many."""
+    def window_of(self, taken: int, memory: MemoryView) -> int:
+        """The longest window of the next item, in tokens, after so many. A procedure that comes first is shown with
+        all of its steps, as far as most of the budget goes: half of one helps nobody."""
+        if taken == 0 and "procedure" in (memory.kind, memory.guessed_kind):
+            return max(self.snippet_tokens, int(_OF_STEPS * self.budget_tokens))
         least = self.snippet_tokens if taken < self.full_windows else self.later_snippet_tokens
         return min(self.snippet_tokens, least)
 
@@ -408,7 +413,7 @@ def select(
         if len(scored.same) >= room:
             scored = replace(scored, same=scored.same[: room - 1])
         is_full = left < _SHORTEST_LINE or misses >= _MOST_MISSES
-        item = None if is_full else lines.fitted(scored, left, window=caps.window_of(len(items)))
+        item = None if is_full else lines.fitted(scored, left, window=caps.window_of(len(items), scored.memory))
         if item is None:
             misses += 1
             return False
@@ -465,7 +470,10 @@ def _alone(ranked: Sequence[ScoredCandidate], caps: Caps, lines: Lines) -> Selec
         return None
     first, dated = replace(ranked[0], same=()), replace(lines.shown, style="short")
     kinds = (lines, Lines(wanted=lines.wanted, tokens=lines.tokens, shown=dated))
-    tried = (one.fitted(first, caps.budget_tokens, window=caps.window_of(0), shortest=_FEW_WORDS) for one in kinds)
+    tried = (
+        one.fitted(first, caps.budget_tokens, window=caps.window_of(0, first.memory), shortest=_FEW_WORDS)
+        for one in kinds
+    )
     return next(filter(None, tried), None)
 
 
