@@ -240,7 +240,9 @@ async def _bus(settings: Settings) -> AsyncGenerator[Check]:
             with contextlib.suppress(ResponseError):  # no worker was ever here, or this login may not look
                 consumers = await redis.xinfo_consumers(settings.query_stream, RECALL_GROUP)
                 workers = await read_workers(redis, settings, [decoded(one["name"]) for one in consumers])
-                problems = [f"{what}: {why}" for worker in workers for what, why in problems_of(worker)]
+                # What a worker last saw of a store says less than to try it, which is done below.
+                found = [problem for worker in workers for problem in problems_of(worker | {"stores": ()})]
+                problems = [f"{what}: {why}" for what, why in found]
                 yield Check("workers", f"{len(workers)} with a heartbeat", "; ".join(problems) or None)
             clock = BusClock()
             try:

@@ -277,9 +277,10 @@ def test_the_budget_is_a_ceiling_and_everything_dropped_is_counted(
     assert len(selection.items) + sum(selection.dropped.values()) == len(ranked)
     assert len(selection.items) <= max_total_items
     assert len(rendered.splitlines()) == len(selection.items)
-    assert all(
-        re.match(HEAD, f"{item.line} ") and len(re.findall(HEAD, item.line)) <= 1 for item in selection.items
-    )
+    lines = [f"{item.line} " for item in selection.items]
+    # Where no line fits as it should be, a few words stand after the date alone.
+    assert all(re.match(HEAD, line) for line in lines) or (len(lines) == 1 and lines[0].startswith("- undated "))
+    assert all(len(re.findall(HEAD, line)) <= 1 for line in lines)
     assert chosen(selection) == [name for name in (item.memory.id for item in ranked) if name in chosen(selection)]
 
 

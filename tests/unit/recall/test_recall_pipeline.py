@@ -310,7 +310,11 @@ async def test_what_is_found_is_shown_or_counted_and_the_bundle_keeps_its_promis
     assert tokens.count(recalled.rendered) <= selection.tokens <= options.get("max_tokens", 120)
     assert len(selection.items) <= options.get("k", 6)
     assert len(recalled.rendered.splitlines()) == sum(bool(item.line) for item in selection.items)
-    assert all(re.match(r"- \[[^\]]+\] ", f"{line} ") for line in recalled.rendered.splitlines())
+    lines = [f"{line} " for line in recalled.rendered.splitlines()]
+    # Where no line fits as it should be, a few words stand after the date alone.
+    assert all(re.match(r"- \[[^\]]+\] ", line) for line in lines) or (
+        len(lines) == 1 and re.match(r"- (undated|\d{4}-\d\d-\d\d) ", lines[0])
+    )
     scores = [item.scored.score for item in selection.items if item.line]
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
