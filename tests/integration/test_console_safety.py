@@ -290,7 +290,7 @@ async def test_a_report_with_an_odd_part_is_refused_or_shown(
     service: Service, tmp_path: Path, field: str, value: str
 ) -> None:
     (tmp_path / "replays").mkdir()
-    told = {"queries": 1, "matching": 1, "k": 5, "control_against_logged": {}}
+    told: dict[str, object] = {"queries": 1, "matching": 1, "k": 5, "control_against_logged": {}}
     text = json.dumps({**told, field: "HERE"}).replace('"HERE"', value)
     (tmp_path / "replays" / "mine.json").write_text(text, "utf-8")
     async with console(service, data_dir=tmp_path) as browser:
