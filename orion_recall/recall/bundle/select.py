@@ -110,7 +110,8 @@ def parts_of(scored: ScoredCandidate) -> Parts:
     text = _best_passage(memory)
     names = [name for name in (memory.title, speaker) if name]
     opening = "".join(map(_named, names))
-    further = [name for name in names if not _begins_with(text, name)]
+    start = text[:1].casefold()  # of most texts another one: nothing is split into words for it
+    further = [name for name in names if name[:1].casefold() != start or not _begins_with(text, name)]
     before_beginning = opening if len(further) == len(names) else "".join(map(_named, further))
     by_graph = candidate.best_source == "rdf" or candidate.path > 0
     return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, text, before_beginning)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from orion_recall.contracts import RecallQueryV1
 from orion_recall.interfaces import in_scope
@@ -59,6 +60,10 @@ class Exclusions:
         return f" {self.text}{'' if self.is_cut else ' '}" in f" {said} "
 
 
+# The same memories are found again and again, and to hash a hundred ids takes longer than to rank them.
+_kept_key = lru_cache(maxsize=16_384)(memory_key)
+
+
 def visible(pool: Pool, candidates: Sequence[Candidate]) -> Pairs:
     """The candidates that the query may see, with their memories: none that was changed or deleted after the
     position of the searched copies. While there are such memories, candidates lose their statements of the graph,
@@ -82,7 +87,7 @@ def visible(pool: Pool, candidates: Sequence[Candidate]) -> Pairs:
             dropped.note("missing", key)
         elif not (is_whole_tenant or in_scope(memory, scope)) or (
             # A server, or a source of another package, may give any key.
-            key in memories and memory_key(scope.tenant, memory.id) != key
+            key in memories and _kept_key(scope.tenant, memory.id) != key
         ):
             dropped.note("filtered", key)
         elif excluded and memory.id in excluded:

@@ -210,7 +210,7 @@ async def _search(
         breaker.record_error(error, time.monotonic())
         return report((), error)
     breaker.record(None, time.monotonic())
-    if not all(math.isfinite(hit.score) for one in lists for hit in one):
+    if not all(map(math.isfinite, [hit.score for one in lists for hit in one])):
         return report((), f"the source {source.name} gives scores that are no numbers")
     return report(lists[0]) if len(lists) == 1 else report(_together(lists), lists=lists)
 
