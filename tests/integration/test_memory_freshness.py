@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from executor import command, until
 from redis.asyncio import Redis
-from serving import caught_up, started
+from serving import IS_SHARED, caught_up, started
 
 from orion_recall.bus.connect import connect
 from orion_recall.client import RecallClient
@@ -141,7 +141,7 @@ def settings(service_engines: EmbeddedEngines, database: str, prefix: str) -> Ge
 async def test_a_worker_registers_its_copies_before_its_first_query_and_leaves_them_when_it_ends(
     settings: Settings, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Projector, "report", _never)  # it is not this that registers them
+    monkeypatch.setattr(Projector, "report", _never_but_for_others(Projector.report))  # it is not this that does
 
     async def registered() -> dict[str, bool]:
         return {one.kind: one.is_gone for one in await Record(pool).copies()}
@@ -185,7 +185,7 @@ async def test_a_worker_that_comes_back_with_old_copies_learns_first_what_is_gon
             assert receipt.pending is True
             assert not gate.open.is_set()
         # Nothing is brought up to date from now on: what is not shown is known another way.
-        monkeypatch.setattr(Record, "changes", _never)
+        monkeypatch.setattr(Record, "changes", _never_but_for_others(Record.changes))
         await _shows_nothing(client, settings.changed(postgres_dsn=None, instance="without-postgres"))
         async with connect(service_engines.redis_url) as redis:
             await redis.unlink(settings.tombstone_stream)
@@ -198,9 +198,15 @@ async def _shows_nothing(client: RecallClient, settings: Settings) -> None:
             assert reply.bundle.items == [], (name, settings.instance)
 
 
-async def _never(*_: Any) -> list[Change]:
-    await asyncio.Event().wait()
-    return []
+def _never_but_for_others(usual: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """Waits for ever, but for the service that all tests share: it would still wait when this test is over."""
+
+    async def wait(*given: Any) -> Any:
+        if IS_SHARED.get():
+            return await usual(*given)
+        return await asyncio.Event().wait()
+
+    return wait
 
 
 @pytest.fixture
