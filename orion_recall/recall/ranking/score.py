@@ -275,14 +275,14 @@ async def late_interaction(
 
 
 def scaled(found: Mapping[int, float]) -> Mapping[int, float]:
-    """The score part: from 0 for the least to 1 for the most, where they are `LATE_SPAN` or more apart.
+    """The score part: 1 for the most, and 0 for the least where that is `LATE_SPAN` or more below.
 
-    Closer ones get less than 1 at the most: three memories that differ by a hair stay a hair apart."""
+    Closer ones get more than 0 at the least: three memories that differ by a hair stay a hair apart."""
     if not found:
         return found
     low, high = min(found.values()), max(found.values())
     span = max(high - low, LATE_SPAN)
-    return {key: (value - low) / span for key, value in found.items()}
+    return {key: 1.0 - (high - value) / span for key, value in found.items()}
 
 
 async def rerank(pool: Pool) -> tuple[list[ScoredCandidate], ModelReport]:
