@@ -311,7 +311,8 @@ class Memory:
     `entities` holds the given and the extracted ones, as written. Times are epoch seconds. `version` grows with
     every change of its content. `supersedes` is only set when it is stored: the record keeps it on the other
     memories. `lacks_context` as well: the subject of a statement may be named in the turn before. Where the sender
-    gave no kind, `guessed_kind` may be read from the text, and `kind_confidence` is set."""
+    gave no kind, `guessed_kind` may be read from the text, and `kind_confidence` is set. `restated` is the text in
+    a sentence that is understood by itself, as a language model put it, from the memories `restated_from`."""
 
     tenant: str
     id: str
@@ -347,6 +348,8 @@ class Memory:
     lacks_context: bool = field(default=False, compare=False)
     guessed_kind: str | None = None
     kind_confidence: float | None = None
+    restated: str | None = None
+    restated_from: tuple[str, ...] = ()
 
     @property
     def ts(self) -> float | None:

@@ -87,6 +87,7 @@ class HeldPoint(NamedTuple):
     passages: tuple[int, ...] = ()
     speaker: str | None = None
     told: tuple[ToldTime, ...] = ()
+    restated: str | None = None
 
 
 class HeldName(NamedTuple):
@@ -129,6 +130,7 @@ def held_point(payload: Mapping[str, Any], vectors: Mapping[str, Any]) -> HeldPo
         passages=tuple(payload.get("passages", ())),
         speaker=payload.get("speaker"),
         told=told_times_of(payload.get(TOLD) or ()),
+        restated=payload.get("restated"),
     )
 
 
@@ -207,6 +209,7 @@ def memory_payload(change: Change) -> dict[str, Any]:
         TOLD: told_payload(memory.times) or None,
         "chatter": is_chatter(memory.text) or None,
         "passages": list(flat(spans_of(memory))) or None,
+        "restated": memory.restated,
         "assistant": of_assistant or None,
         "succeeds": [list(link) for link in change.succeeds] or None,
         "succeeded_by": [list(link) for link in change.succeeded_by] or None,

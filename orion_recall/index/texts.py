@@ -40,10 +40,11 @@ Found = Sequence[tuple[int, float]]
 """Points found by a dense search, best first: key and score."""
 
 
-def dense_head(memory: Memory | MemoryView) -> str:
-    """What is embedded before the text, or before each passage of it: who said it and when, and its title."""
+def dense_head(memory: Memory | MemoryView, restated: str | None = None) -> str:
+    """What is embedded before the text, or before each passage of it: who said it and when, its title, and the text
+    restated with the names and days that it leaves open."""
     said = ", ".join(part for part in (memory.speaker, _day(memory.ts)) if part)
-    return "".join(f"{part}: " for part in (said, memory.title) if part)
+    return "".join(f"{part}: " for part in (said, memory.title, restated) if part)
 
 
 def dense_form_of_view(memory: MemoryView) -> str:
@@ -55,7 +56,7 @@ def keyword_form(memory: Memory) -> str:
     """The text whose words are indexed."""
     day = _day(memory.ts)
     kind = memory.kind if memory.kind_confidence is None else None
-    parts = (memory.title, memory.speaker, day, memory.text, " ".join(memory.tags), kind)
+    parts = (memory.title, memory.speaker, day, memory.text, memory.restated, " ".join(memory.tags), kind)
     return " ".join(part for part in parts if part)
 
 
@@ -94,7 +95,7 @@ def _memory(key: int) -> int:
 
 def spans_of(memory: Memory) -> tuple[Span, ...]:
     """The passages of a memory's text; none where it is embedded as a whole."""
-    return _spans(memory.text, dense_head(memory))
+    return _spans(memory.text, dense_head(memory, memory.restated))
 
 
 # Kept for as long as one page is written: they are asked for at several steps.
@@ -103,7 +104,7 @@ _spans = lru_cache(maxsize=MOST_TEXTS)(passages)
 
 def dense_forms(memory: Memory) -> list[str]:
     """The texts that are embedded: one for each passage, one for a text that fits as a whole."""
-    head, spans = dense_head(memory), spans_of(memory) or ((0, len(memory.text)),)
+    head, spans = dense_head(memory, memory.restated), spans_of(memory) or ((0, len(memory.text)),)
     return [head + memory.text[start:end] for start, end in spans]
 
 

@@ -235,8 +235,8 @@ def _known(live: Mapping[int, Change], held: Mapping[int, HeldPoint], with_token
         one = held.get(key)
         if one is None or one.dense is None or one.version != change.memory.version:
             continue
-        if one.passages != (spans := flat(spans_of(change.memory))):
-            continue  # written before there were passages, or cut otherwise
+        if one.passages != (spans := flat(spans_of(change.memory))) or one.restated != change.memory.restated:
+            continue  # written before there were passages, cut otherwise, or restated since: that makes no version
         if spans and one.told != told_times_of(told_payload(change.memory.times)):
             continue  # extraction makes no version, and each passage has the times as well
         if one.tokens is not None or not with_tokens:

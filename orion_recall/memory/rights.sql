@@ -7,7 +7,7 @@ GRANT UPDATE (text, kind, title, speaker, session_id, node_id, user_id, agent_id
     occurred_until, mentioned_at, tags, entities, statements, source, uri, metadata, text_hash,
     content_hash, confidence, given_entities, extracted_by, extraction_note, version, updated_at, superseded_by,
     deleted_at, times, guessed_kind,
-    kind_confidence) ON memories TO orion_worker;
+    kind_confidence, restated, restated_from) ON memories TO orion_worker;
 GRANT UPDATE (before) ON memory_history TO orion_worker;
 -- An answer that was given is not changed, and goes when it is old.
 GRANT DELETE ON memory_requests TO orion_worker;

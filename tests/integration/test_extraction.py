@@ -21,9 +21,10 @@ from orion_recall.client import RecallClient
 from orion_recall.contracts import MemoryV1
 from orion_recall.engines.embedded import EmbeddedEngines
 from orion_recall.errors import ModelError, RecordError
-from orion_recall.memory.extraction.extractors import LlmExtractor
 from orion_recall.memory.extraction.light import Extraction, Extractor, Passage
+from orion_recall.memory.extraction.llm import LlmExtractor
 from orion_recall.memory.record import extraction_queue as queue
+from orion_recall.memory.record import successions
 from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.extraction_queue import (
     MOST_ATTEMPTS,
@@ -144,6 +145,46 @@ async def test_a_memory_is_stored_at_once_and_its_statements_follow(pool: Pool, 
     # What is new is told to index and graph; "a" says no more than before.
     told = [change.memory.id for change in await record.changes(first.position or 0, 100)]
     assert told == ["b"]
+
+
+async def test_a_turn_is_read_with_what_was_said_before_it_by_one_question_each(
+    pool: Pool, chat: ModelServer
+) -> None:
+    said = [
+        ("offer", "Did Fjord-Labs answer about the crane?", "Bo"),
+        ("ninth", "Fjord-Labs wanted to start at the crane on the 9th.", "Bo"),
+        ("wait", "I will call them.", "Ana"),
+        ("hm", "Hm.", "Bo"),
+        ("well", "Well?", "Bo"),
+        ("signed", "Signed!! They start tomorrow.", "Ana"),
+    ]
+    chat.script["Signed!! They start tomorrow."] = (
+        "FACT: Fjord-Labs signed for the crane and starts on 2 March 2026.\n"
+        "WHEN: tomorrow = 2026-03-02\nREPLACES: m1\nFJORD-LABS - SIGNED FOR - CRANE"
+    )
+    record = Record(pool, extractor="llm")
+    await record.store([memory(name, text, place, speaker=who) for place, (name, text, who) in enumerate(said)])
+    before = len(chat.seen)
+    async with llm(chat) as extractor, at_work(pool, extractor) as (part,):
+        await settled(pool)
+        await counted([part], ExtractionCounts(extracted=len(said)))
+    assert len(chat.seen) - before == len(said)
+    (asked,) = (
+        data
+        for body in chat.seen[before:]
+        if (data := json.loads(body["messages"][1]["content"]))["text"].startswith("Signed")
+    )
+    assert [turn["text"] for turn in asked["before"]] == [text for _, text, _ in said[1:5]]
+    one = await held(pool, "signed")
+    assert one.restated == "Fjord-Labs signed for the crane and starts on 2 March 2026."
+    assert one.text == "Signed!! They start tomorrow."
+    assert set(one.restated_from) == {"ninth", "wait", "hm", "well"}
+    assert stated(one) == [("Fjord-Labs", "signed for", "crane")]
+    assert [(mention.text, mention.since) for mention in one.times] == [("tomorrow", NOON + 12 * 3600)]
+    replaced = await successions.of_memory(pool, "acme", "signed")
+    assert [(link.older, link.reason, link.evidence) for link in replaced] == [
+        ("ninth", "by_extractor", ["signed"])
+    ]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from orion_recall.memory.forget.record import ForgetRecord, Target
 from orion_recall.memory.forget.run import CopyToCompact, Forgetting
 from orion_recall.memory.record import extraction_queue
 from orion_recall.memory.record.compose import Patch, compose, unique_names
-from orion_recall.memory.record.extraction_queue import passage_of
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.maintenance import serve
 from orion_recall.memory.transfer.backup import back_up, restore
@@ -81,7 +80,7 @@ async def extracted(pool: Pool) -> None:
     """What a worker's light extraction does with all that is due."""
     while taken := await extraction_queue.take(pool, "light", 50, for_s=60):
         for one in taken:
-            found = light(passage_of(one.memory, one.previous))
+            found = light(one.passage)
             names = unique_names([*found.entities, *one.memory.given_entities])
             await extraction_queue.finish(pool, one, replace(found, entities=names))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from orion_recall.errors import SettingsError
 from orion_recall.index.embedded.index import EdgeIndex
 from orion_recall.memory.extraction.light import Extraction
 from orion_recall.memory.record import extraction_queue, successions
-from orion_recall.memory.record.compose import compose
+from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import Record
 from orion_recall.memory.replicas.projector import Projector
 from orion_recall.models.embedder import OnnxEmbedder
@@ -29,7 +29,7 @@ from orion_recall.recall.types import Sources
 from orion_recall.settings import Settings
 from orion_recall.sources.vector_lexical import LexicalSource, VectorSource
 from orion_recall.text.normal import memory_key
-from orion_recall.values import Statement, Superseded
+from orion_recall.values import Scope, Statement, Superseded
 from tests.stand_ins.memory_changes import MemoryChanges
 from tests.stand_ins.patient_profiles import patient
 
@@ -63,15 +63,15 @@ class World:
         fields = {"id": name, "text": text, "speaker": "Lin", "occurred_at": START + day * DAY, **more}
         await self.record.store([compose(MemoryV1.model_validate(fields), TENANT)])
 
-    async def extract(self, found: dict[str, Statement]) -> None:
+    async def extract(self, found: Mapping[str, Statement | Extraction]) -> None:
         """What an extractor finds in the memories of these ids."""
         by = "llm"
         await extraction_queue.queue_again(self.pool, TENANT, list(found), extractor=by)
         for taken in await extraction_queue.take(self.pool, by, 50, for_s=60):
-            edge = found[taken.memory.id]
-            entities = (edge.subject, edge.object)
-            told = Extraction(entities=entities, statements=(edge,), times=(), by=by)
-            await extraction_queue.finish(self.pool, taken, told)
+            told = found[taken.memory.id]
+            if isinstance(told, Statement):
+                told = Extraction(entities=(told.subject, told.object), statements=(told,))
+            await extraction_queue.finish(self.pool, taken, replace(told, by=by))
 
     async def links(self, name: str) -> tuple[set[str], set[str]]:
         """What a memory succeeds, and what succeeds it, in the index."""
@@ -118,6 +118,12 @@ async def world(database: str, tmp_path: Path, embedder: OnnxEmbedder) -> AsyncG
     yield one
     await index.close()
     await pool.close()
+
+
+async def lexical_hits(world: World, text: str) -> list[int]:
+    """The memories whose words a keyword search finds."""
+    own, _ = await world.index.search_sparse(SparseEncoder().encode_query(text), Scope(tenant=TENANT), 9)
+    return [key for key, _ in own]
 
 
 def ids(recalled: Recalled) -> list[str]:
@@ -169,6 +175,76 @@ async def test_an_extractor_states_a_succession_takes_it_back_and_never_against_
     await successions.by_person(world.pool, TENANT, "moved", "lives", undo=True)
     await world.extract(after)
     assert await world.links("lives") == (set(), set())
+
+
+OKAFOR = Extraction(
+    entities=("Okafor",),
+    restated="Dr. Okafor is the periodontist whom Lin sees since autumn.",
+    replaces=("dentist", "new-dentist", "rain", "nobody"),
+)
+
+
+async def test_what_a_model_names_as_replaced_stays_so_until_the_older_memory_changes(world: World) -> None:
+    names = replace(OKAFOR, restated=None)
+    await world.extract({"new-dentist": names})
+    # "rain" came later, and nothing replaces itself.
+    assert await world.links("new-dentist") == ({"dentist"}, set())
+    (held,) = await successions.of_memory(world.pool, TENANT, "dentist")
+    assert (held.reason, held.evidence) == ("by_extractor", ["new-dentist"])
+    await world.extract({"dentist": Extraction(entities=("Blum",))})
+    assert await world.links("dentist") == (set(), {"new-dentist"})
+    changes = MemoryChanges(world.pool)
+    await changes.update(TENANT, [Patch(id="dentist", changes={"text": "Dr. Blum is my dentist again."})])
+    await world.extract({"dentist": Extraction(entities=("Blum",))})
+    assert await world.links("dentist") == (set(), set())
+    await world.extract({"new-dentist": names})
+    assert await world.links("dentist") == (set(), {"new-dentist"})
+    await world.extract({"new-dentist": replace(names, replaces=())})
+    assert await world.links("dentist") == (set(), set())
+    await successions.by_person(world.pool, TENANT, "new-dentist", "dentist", undo=True)
+    await world.extract({"new-dentist": names})
+    assert await world.links("dentist") == (set(), set())
+
+
+async def test_a_restated_sentence_is_searched_beside_the_text_and_never_shown(world: World) -> None:
+    question = "Which periodontist does Lin see?"
+    position = await world.record.head()
+    await world.extract({"new-dentist": OKAFOR})
+    # As each of the two ends of a succession, and as what was extracted: no change of what the memory says.
+    assert {one.memory.id for one in await world.record.changes(position, 9)} == {"new-dentist", "dentist"}
+    recalled = await world.ask(question)
+    assert ids(recalled)[0] == "new-dentist"
+    assert "Dr. Okafor has taken over." in recalled.rendered
+    assert "periodontist" not in recalled.rendered
+    assert (await world.record.get(TENANT, ["new-dentist"]))["new-dentist"].version == 1
+    assert await lexical_hits(world, "taken over") == [memory_key(TENANT, "new-dentist")]
+
+
+@pytest.mark.parametrize("erase", [False, True])
+async def test_what_was_restated_from_a_memory_goes_with_it_and_is_read_again(world: World, *, erase: bool) -> None:
+    await world.extract({"new-dentist": OKAFOR})
+    held = (await world.record.get(TENANT, ["new-dentist"]))["new-dentist"]
+    assert held.restated == OKAFOR.restated
+    assert "dentist" in held.restated_from
+    await MemoryChanges(world.pool).delete(TENANT, ["dentist"], erase=erase)
+    held = (await world.record.get(TENANT, ["new-dentist"]))["new-dentist"]
+    assert (held.restated, held.restated_from) == (None, ())
+    assert await extraction_queue.due(world.pool) == {"llm": 1}
+    await world.projector.catch_up()
+    assert await lexical_hits(world, "periodontist") == []
+    texts = [str(dict(row)) for row in await world.pool.fetch("SELECT * FROM memory_history")]
+    assert not any("periodontist" in text for text in texts)
+
+
+async def test_what_a_model_was_shown_must_be_as_it_was_when_its_answer_is_written(world: World) -> None:
+    await extraction_queue.queue_again(world.pool, TENANT, ["new-dentist"], extractor="llm")
+    (taken,) = await extraction_queue.take(world.pool, "llm", 1, for_s=60)
+    assert {one.id for one in taken.earlier} == {"dentist", "rent", "oslo"}
+    await MemoryChanges(world.pool).delete(TENANT, ["dentist"], erase=True)
+    assert await extraction_queue.finish(world.pool, taken, replace(OKAFOR, by="llm")) == "outdated"
+    (again,) = await extraction_queue.take(world.pool, "llm", 1, for_s=60)
+    assert {one.id for one in again.earlier} == {"rent", "oslo"}
+    assert await extraction_queue.finish(world.pool, again, replace(OKAFOR, by="llm")) == "extracted"
 
 
 async def test_memories_of_other_users_state_nothing(world: World) -> None:

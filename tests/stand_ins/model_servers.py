@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,19 +26,24 @@ _SAID = {
 
 @dataclass(slots=True)
 class ModelServer:
-    """A running stand-in: `seen` is what came with each request, `others` the paths that it does not serve."""
+    """A running stand-in: `seen` is what came with each request, `others` the paths that it does not serve.
+
+    `script` has the answers of a language model by the text that it is asked about.
+    """
 
     url: str
     key: str | None = None
     model: str = _MODEL
     seen: list[Any] = field(default_factory=list[Any])
     others: list[str] = field(default_factory=list[str])
+    script: dict[str, str] = field(default_factory=dict[str, str])
     _failure: object = None
     _times: int = 0
 
     def behave(self, failure: object = None, *, times: int = 0, model: str = _MODEL) -> None:
         """From now on as told, for so many requests (0: all); without a word as a good server does."""
         self._failure, self._times, self.model = failure, times, model
+        self.script = {}
 
     def next_failure(self) -> Any:
         failure, self._times = self._failure, self._times - 1
@@ -135,7 +140,7 @@ async def chat_server(key: str | None = None) -> AsyncGenerator[ModelServer]:
             case "refusal":
                 return _completion(None, refusal="I can't.")
             case _:
-                return _completion(_SAID.get(str(failure)) or _extracted(body["messages"]))
+                return _completion(_SAID.get(str(failure)) or _extracted(body["messages"], server.script))
 
     def serve(asked: Asked) -> Answer | None:
         if asked.path != "/v1/chat/completions":
@@ -157,10 +162,14 @@ def _completion(text: str | None, *, refusal: str | None = None) -> Answer:
     return _json({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
 
 
-def _extracted(messages: list[dict[str, str]]) -> str:
-    """Reads the data of the last message as a model would: pronouns from the speaker and from the turn before."""
+def _extracted(messages: list[dict[str, str]], script: Mapping[str, str]) -> str:
+    """What the script has, else the last message's data read as a model would: pronouns from the speaker and from
+    the turn before."""
     data = json.loads(messages[-1]["content"])
-    named = re.findall(r"[A-Z][a-z]+", data.get("previous", {}).get("text", "")) or ["HE"]
+    if data["text"] in script:
+        return script[data["text"]]
+    before = [turn["text"] for turn in data.get("before", ())]
+    named = re.findall(r"[A-Z][a-z]+", before[-1] if before else "") or ["HE"]
     meant = {"I": data.get("speaker", "I"), "She": named[-1], "He": named[-1]}
     found = [f"{meant.get(who, who)} - {what} - {where}" for who, what, where in _STATED.findall(data["text"])]
     return "\n".join(found).upper() or "NONE"

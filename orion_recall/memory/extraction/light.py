@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.extraction.relations import UNKNOWN, Antecedent, find_statements
@@ -27,7 +27,8 @@ class Extraction:
     """Entities as written, quoted ones first, then capitalised, then given, with both ends of every statement.
 
     `by` is the extractor, and `note` why it is not the chosen one. With `lacks_context` the turn before may tell
-    whom a pronoun means.
+    whom a pronoun means. `restated` is the text in a sentence that is understood by itself, `replaces` the ids of
+    shown memories that are true no more.
     """
 
     entities: tuple[str, ...] = ()
@@ -36,17 +37,38 @@ class Extraction:
     by: str = "light"
     note: str | None = None
     lacks_context: bool = False
+    restated: str | None = None
+    replaces: tuple[str, ...] = ()
+
+
+class EarlierMemory(NamedTuple):
+    """A memory of the same owner that was said before, at epoch seconds."""
+
+    id: str
+    text: str
+    at: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A text; `at`, in epoch seconds, is its own time, `known` names that are given, `previous` the turn before."""
+    """A text; `at`, in epoch seconds, is its own time, `known` names that are given, `previous` the turn before.
+
+    An extractor that reads around it gets the turns before that one, too, oldest first, and `earlier` memories with
+    names of the text, nearest first.
+    """
 
     text: str
     speaker: str | None = None
     known: tuple[str, ...] = ()
     at: float | None = None
     previous: Neighbour | None = None
+    before: tuple[Neighbour, ...] = ()
+    earlier: tuple[EarlierMemory, ...] = ()
+
+    @property
+    def turns(self) -> tuple[Neighbour, ...]:
+        """The turns before it, oldest first."""
+        return self.before if self.previous is None else (*self.before, self.previous)
 
 
 def light(passage: Passage, note: str | None = None) -> Extraction:

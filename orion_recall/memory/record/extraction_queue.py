@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
 from typing import Literal, LiteralString, NamedTuple
 
 from orion_recall.errors import RecordError
-from orion_recall.memory.extraction.light import Extraction, Extractor, Passage, light
+from orion_recall.memory.extraction.light import EarlierMemory, Extraction, Extractor, Passage, light
 from orion_recall.memory.record import sql as record_sql
 from orion_recall.memory.record.compose import known_names, unique_names
-from orion_recall.memory.record.successions import write_stated
-from orion_recall.postgres.pool import Connection, Pool, borrow, fetched
+from orion_recall.memory.record.successions import STATING, write_stated
+from orion_recall.postgres.pool import Connection, Pool, Row, borrow, fetched
 from orion_recall.tasks import POSTGRES_S, Backoff, sleep
 from orion_recall.text.normal import storable
 from orion_recall.values import Memory, Neighbour
@@ -43,6 +44,18 @@ SELECT DISTINCT s.tenant, turn.id, turn.extracted_by
 FROM memories s CROSS JOIN LATERAL {record_sql.FOLLOWING_TURN} AS turn
 WHERE s.tenant = $1 AND s.id = ANY($2::text[]) AND turn.id <> ALL($2::text[])
 ON CONFLICT (tenant, memory_id) DO UPDATE SET due_at = now(), attempts = 0, ticket = excluded.ticket
+"""  # noqa: S608 (the same)
+# What was restated from the given memories is searched no longer.
+_RESTATED_NO_MORE: LiteralString = f"""
+WITH gone AS (
+    UPDATE memories SET restated = NULL, restated_from = NULL
+    WHERE tenant = $1 AND restated IS NOT NULL AND restated_from && $2::text[] AND id <> ALL($2::text[])
+    RETURNING tenant, id, extracted_by
+), queued AS (
+    INSERT INTO memory_extractions (tenant, memory_id, extractor)
+    SELECT tenant, id, extracted_by FROM gone {_DUE_AGAIN}
+)
+SELECT id FROM gone
 """  # noqa: S608 (the same)
 # $2: these ids only, or all. $3: only those that another extractor than the chosen one had to do.
 _QUEUE_AGAIN: LiteralString = f"""
@@ -72,11 +85,46 @@ FROM taken t JOIN memories s ON s.tenant = t.tenant AND s.id = t.memory_id
 ORDER BY s.seq
 """  # noqa: S608 (nothing but constants)
 
+# Of claimed memories the four turns before; and earlier memories of their owner with names of theirs, of the newest
+# 200 those with the most.
+_AROUND: LiteralString = f"""
+SELECT s.tenant, s.id AS of, 'before' AS part, n.id, n.text, n.speaker, n.version, NULL::float8 AS at, n.place
+FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+JOIN memories s ON s.tenant = given.tenant AND s.id = given.id
+CROSS JOIN LATERAL (
+    SELECT turn.*, row_number() OVER () AS place
+    FROM (SELECT n.id, n.text, n.speaker, n.version FROM memories n {record_sql.TURNS_BEFORE} LIMIT 4) AS turn
+) AS n
+UNION ALL
+SELECT s.tenant, s.id, 'earlier', n.id, n.text, n.speaker, n.version, extract(epoch FROM n.ts)::float8,
+    row_number() OVER (PARTITION BY s.tenant, s.id ORDER BY n.shared DESC, n.ts DESC, n.seq DESC)
+FROM unnest($1::text[], $2::text[]) AS given (tenant, id)
+JOIN memories s ON s.tenant = given.tenant AND s.id = given.id
+CROSS JOIN LATERAL (
+    SELECT m.*, cardinality(ARRAY(SELECT unnest(m.entities) INTERSECT SELECT unnest(s.entities))) AS shared
+    FROM (
+        SELECT m.id, m.text, m.speaker, m.version, m.entities, m.ts, m.seq FROM memories m
+        WHERE m.tenant = s.tenant AND m.live AND m.id <> s.id AND m.entities && s.entities
+          AND m.user_id IS NOT DISTINCT FROM s.user_id AND m.agent_id IS NOT DISTINCT FROM s.agent_id
+          AND m.ts < s.ts
+        ORDER BY m.ts DESC, m.seq DESC LIMIT 200
+    ) AS m
+    ORDER BY shared DESC, m.ts DESC, m.seq DESC LIMIT 8
+) AS n
+ORDER BY place
+"""  # noqa: S608 (nothing but constants)
+_SHOWN_AS_IT_WAS: LiteralString = """
+SELECT count(*) FROM unnest($2::text[], $3::integer[]) AS given (id, version)
+JOIN memories m ON m.tenant = $1 AND m.id = given.id AND m.version = given.version AND m.live
+"""
+
 _LOCK_MEMORY: LiteralString = """
-SELECT version, live, entities, statements, times FROM memories WHERE tenant = $1 AND id = $2 FOR UPDATE
+SELECT version, live, entities, statements, times, restated FROM memories
+WHERE tenant = $1 AND id = $2 FOR UPDATE
 """
 _WRITE: LiteralString = """
-UPDATE memories SET entities = $3, statements = $4, times = $5, extracted_by = $6, extraction_note = $7
+UPDATE memories SET entities = $3, statements = $4, times = $5, restated = $6, extracted_by = $7,
+    extraction_note = $8, restated_from = $9
 WHERE tenant = $1 AND id = $2
 """
 _END: LiteralString = "DELETE FROM memory_extractions WHERE tenant = $1 AND memory_id = $2 AND ticket = $3"
@@ -88,12 +136,31 @@ _DUE: LiteralString = "SELECT extractor, count(*) AS count FROM memory_extractio
 
 
 class Taken(NamedTuple):
-    """A claimed memory, the turn before it, and how often any worker has claimed it."""
+    """A claimed memory, the turn before it, and how often any worker has claimed it.
+
+    For an extractor that reads around it, the turns before that one, earlier memories, and the versions of all of
+    them by id."""
 
     memory: Memory
     previous: Neighbour | None
     attempts: int
     ticket: int
+    before: tuple[Neighbour, ...] = ()
+    earlier: tuple[EarlierMemory, ...] = ()
+    shown: Mapping[str, int] = MappingProxyType({})
+
+    @property
+    def passage(self) -> Passage:
+        memory = self.memory
+        return Passage(
+            text=memory.text,
+            speaker=memory.speaker,
+            known=tuple(known_names(memory.given_entities, memory.title)),
+            at=memory.ts,
+            previous=self.previous,
+            before=self.before,
+            earlier=self.earlier,
+        )
 
 
 async def queue_new(connection: Connection, memories: Sequence[Memory], extractor: str) -> None:
@@ -104,10 +171,15 @@ async def queue_new(connection: Connection, memories: Sequence[Memory], extracto
         await connection.execute(_QUEUE, tenants, names, extractor)
 
 
-async def queue_following(connection: Connection, tenant: str, ids: Sequence[str]) -> None:
-    """Queues the turns that follow memories which change or go, in the caller's transaction, and before that."""
-    if ids:
-        await connection.execute(_QUEUE_FOLLOWING, tenant, list(ids))
+async def queue_readers(connection: Connection, tenant: str, ids: Sequence[str]) -> list[str]:
+    """Queues what was read beside memories that change or go, in the caller's transaction, and before that.
+
+    These are the turns that follow them, and those that were restated from them: the ids of the latter, whose
+    copies are to be told that the restated sentence is gone."""
+    if not ids:
+        return []
+    await connection.execute(_QUEUE_FOLLOWING, tenant, list(ids))
+    return [row["id"] for row in await connection.fetch(_RESTATED_NO_MORE, tenant, list(ids))]
 
 
 async def queue_again(
@@ -123,14 +195,34 @@ async def take(pool: Pool, extractor: str, limit: int, *, for_s: float) -> list[
     """Claims memories that are due, at most `limit`, for `for_s` seconds."""
     rows = await fetched(pool, "claiming memories", _TAKE, extractor, limit, for_s)
     turns = [(record_sql.to_memory(row), record_sql.to_neighbour(row, "previous")) for row in rows]
-    return [Taken(*turn, row["attempts"], row["ticket"]) for turn, row in zip(turns, rows, strict=True)]
+    taken = [Taken(*turn, row["attempts"], row["ticket"]) for turn, row in zip(turns, rows, strict=True)]
+    return await _with_what_is_around(pool, taken) if taken and extractor == STATING else taken
+
+
+async def _with_what_is_around(pool: Pool, taken: Sequence[Taken]) -> list[Taken]:
+    given = [one.memory.tenant for one in taken], [one.memory.id for one in taken]
+    around: dict[tuple[str, str], list[Row]] = {}
+    for row in await fetched(pool, "reading what is around memories", _AROUND, *given):
+        around.setdefault((row["tenant"], row["of"]), []).append(row)
+    found: list[Taken] = []
+    for one in taken:
+        rows = around.get((one.memory.tenant, one.memory.id), [])
+        turns = [row for row in rows if row["part"] == "before"]
+        in_turns = {row["id"] for row in turns}
+        others = [row for row in rows if row["part"] == "earlier" and row["id"] not in in_turns]
+        before = [Neighbour(id=row["id"], text=row["text"], speaker=row["speaker"]) for row in reversed(turns[1:])]
+        earlier = [EarlierMemory(row["id"], row["text"], row["at"]) for row in others]
+        shown = {row["id"]: row["version"] for row in (*turns, *others)}
+        found.append(one._replace(before=tuple(before), earlier=tuple(earlier), shown=shown))
+    return found
 
 
 async def finish(pool: Pool, taken: Taken, found: Extraction) -> End:
     """Writes the extraction, in one transaction with the outbox entry and the end of the queue row."""
     memory = taken.memory
     key = (memory.tenant, memory.id)
-    said = list(found.entities), *([asdict(one) for one in part] for part in (found.statements, found.times))
+    lists = list(found.entities), *([asdict(one) for one in part] for part in (found.statements, found.times))
+    said, shown = (*lists, found.restated), taken.shown
     async with borrow(pool, "writing an extraction") as connection, connection.transaction():
         await connection.execute(record_sql.LOCK_OUTBOX)
         held = await connection.fetchrow(_LOCK_MEMORY, *key)
@@ -138,13 +230,19 @@ async def finish(pool: Pool, taken: Taken, found: Extraction) -> End:
         if held is None or not is_live or held["version"] != memory.version:
             await connection.execute(_AGAIN if is_live else _END, *key, taken.ticket)
             return "outdated"
-        await connection.execute(_WRITE, *key, *said, found.by, found.note)
+        if shown:
+            given = memory.tenant, list(shown), list(shown.values())
+            if await connection.fetchval(_SHOWN_AS_IT_WAS, *given) != len(shown):
+                await connection.execute(_AGAIN, *key, taken.ticket)
+                return "outdated"
+        restated_from = None if found.restated is None else list(shown)
+        await connection.execute(_WRITE, *key, *said, found.by, found.note, restated_from)
         # Index and graph are told only of what they show: to embed a text again is dear.
-        is_new = (held["entities"], held["statements"], held["times"]) != said
+        is_new = (held["entities"], held["statements"], held["times"], held["restated"]) != said
         if is_new:
             await connection.execute(record_sql.ENQUEUE, memory.tenant, [memory.id])
         told = replace(memory, entities=found.entities, statements=found.statements, extracted_by=found.by)
-        await write_stated(connection, told)
+        await write_stated(connection, told, found.replaces)
         await connection.execute(_END, *key, taken.ticket)
         return "extracted" if is_new else "unchanged"
 
@@ -227,7 +325,7 @@ class BackgroundExtraction:
                 log.error("extraction by %s failed: %s: %s", self.name, type(error).__name__, error, exc_info=error)
 
     async def _serve(self, taken: Sequence[Taken]) -> None:
-        passages = [passage_of(one.memory, one.previous) for one in taken]
+        passages = [one.passage for one in taken]
         wanted = [place for place, one in enumerate(taken) if one.memory.is_live and one.attempts <= MOST_ATTEMPTS]
         found = await self._extractor.extract([passages[place] for place in wanted]) if wanted else []
         by_place = dict(zip(wanted, found, strict=True))
@@ -242,13 +340,3 @@ class BackgroundExtraction:
             else:
                 self.counts.fallen_back += 1
                 log.info("extraction fell back to light: %s", result.note)
-
-
-def passage_of(memory: Memory, previous: Neighbour | None) -> Passage:
-    return Passage(
-        text=memory.text,
-        speaker=memory.speaker,
-        known=tuple(known_names(memory.given_entities, memory.title)),
-        at=memory.ts,
-        previous=previous,
-    )

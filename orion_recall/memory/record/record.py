@@ -22,7 +22,7 @@ from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql, successions
 from orion_recall.memory.record.aliases import as_changes
 from orion_recall.memory.record.compose import Patch, as_message, conflict, judged
-from orion_recall.memory.record.extraction_queue import queue_following, queue_new
+from orion_recall.memory.record.extraction_queue import queue_new, queue_readers
 from orion_recall.postgres.pool import (
     POSTGRES_ERRORS,
     Connection,
@@ -518,7 +518,7 @@ async def update(
     found = await asyncio.to_thread(judge_all)
     changed = {memory.id: memory for memory in found.values() if isinstance(memory, Memory)}
     neighbours = await _neighbours(connection, tenant, changed)
-    await queue_following(connection, tenant, list(changed))
+    neighbours += await queue_readers(connection, tenant, list(changed))
 
     async def change(some: Sequence[Memory]) -> None:
         await connection.execute(sql.ADD_HISTORY, tenant, [one.id for one in some], "update", actor, {})
@@ -607,7 +607,7 @@ async def _retire(
     neighbours = await _neighbours(connection, tenant, ids)
     # A copy holds with a memory what succeeds it.
     neighbours += [row["id"] for row in await connection.fetch(successions.OTHER_ENDS, tenant, list(ids))]
-    await queue_following(connection, tenant, ids)
+    neighbours += await queue_readers(connection, tenant, ids)
     op = "delete" if by is None else "supersede"
     await connection.execute(sql.ADD_HISTORY, tenant, list(ids), op, actor, lineage)
     await connection.execute(sql.RETIRE, tenant, list(ids), by)

@@ -13,7 +13,7 @@ from orion_recall.values import Memory, Neighbour, Statement, TimeMention
 LOCK_OUTBOX: LiteralString = "SELECT take_write_lock('outbox')"
 
 _TIMES = frozenset(("occurred_at", "occurred_until", "mentioned_at", "deleted_at"))
-_LISTS = frozenset(("tags", "entities", "given_entities"))
+_LISTS = frozenset(("tags", "entities", "given_entities", "restated_from"))
 _COLUMNS = tuple(one.name for one in fields(Memory) if one.name not in ("supersedes", "lacks_context"))
 
 _OF_RECORD = frozenset(("tenant", "id", "version", "superseded_by", "deleted_at"))
@@ -23,11 +23,12 @@ _GIVEN_NAMES: LiteralString = ", ".join(_GIVEN)
 _GIVEN_VALUES: LiteralString = ", ".join([f"{name} = given.{name}" for name in _GIVEN])
 
 # Of a memory `s` of a session the live turns `n` before and after it, nearest first. Undated ones come first.
-_BEFORE: LiteralString = """
+TURNS_BEFORE: LiteralString = """
     WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
       AND (coalesce(n.ts, '-infinity'), n.seq) < (coalesce(s.ts, '-infinity'), s.seq)
-    ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC LIMIT 1
+    ORDER BY coalesce(n.ts, '-infinity') DESC, n.seq DESC
 """
+_BEFORE: LiteralString = f"{TURNS_BEFORE} LIMIT 1"
 _AFTER: LiteralString = """
     WHERE n.tenant = s.tenant AND n.session_id = s.session_id AND n.live
       AND (coalesce(n.ts, '-infinity'), n.seq) > (coalesce(s.ts, '-infinity'), s.seq)
@@ -157,7 +158,7 @@ def to_memory(row: Row) -> Memory:
     for name in _TIMES:
         values[name] = None if values[name] is None else values[name].timestamp()
     for name in _LISTS:
-        values[name] = tuple(values[name])
+        values[name] = tuple(values[name] or ())
     values["statements"] = tuple(Statement(**edge) for edge in values["statements"])
     values["times"] = tuple(TimeMention(**mention) for mention in values["times"])
     return Memory(**values)
@@ -178,12 +179,15 @@ SELECT DISTINCT turn.id, turn.seq FROM memories s CROSS JOIN LATERAL ({_BOTH_TUR
 WHERE s.tenant = $1 AND s.id = ANY($2::text[]) ORDER BY turn.seq
 """  # noqa: S608 (the same)
 
-# Before the change itself. Computed columns are left out. A merge makes no version: what the memories say stays.
-ADD_HISTORY: LiteralString = """
+# Of a memory `m`. Computed columns are left out, and what was restated: it is made again.
+_AS_IT_WAS: LiteralString = "to_jsonb(m) - ARRAY['search', 'live', 'ts', 'restated', 'restated_from']"
+
+# Before the change itself. A merge makes no version: what the memories say stays.
+ADD_HISTORY: LiteralString = f"""
 INSERT INTO memory_history (tenant, memory_id, version, op, before, actor, lineage)
-SELECT tenant, id, version + ($3::text <> 'merge')::int, $3::text, to_jsonb(m) - ARRAY['search', 'live', 'ts'], $4,
+SELECT tenant, id, version + ($3::text <> 'merge')::int, $3::text, {_AS_IT_WAS}, $4,
     $5::jsonb FROM memories m WHERE tenant = $1 AND id = ANY($2::text[]) ORDER BY seq
-"""
+"""  # noqa: S608 (the same)
 
 CHANGE: LiteralString = f"""
 UPDATE memories m SET {_GIVEN_VALUES}, version = m.version + 1, updated_at = now()
@@ -211,7 +215,8 @@ SELECT id FROM place
 ERASE: LiteralString = """
 UPDATE memories SET text = '', title = NULL, speaker = NULL, tags = '{}', entities = '{}', statements = '[]',
     times = '[]', source = NULL, uri = NULL, metadata = '{}', text_hash = '', content_hash = '',
-    confidence = NULL, given_entities = '{}', extraction_note = NULL, version = version + 1
+    confidence = NULL, given_entities = '{}', extraction_note = NULL, restated = NULL, restated_from = NULL,
+    version = version + 1
 WHERE tenant = $1 AND id = ANY($2::text[])
 """
 
@@ -232,11 +237,11 @@ SELECT memory_id, max(position) AS position FROM outbox
 WHERE tenant = $1 AND memory_id = ANY($2::text[]) GROUP BY memory_id
 """
 
-HISTORY: LiteralString = """
+HISTORY: LiteralString = f"""
 SELECT h.version, h.op, h.actor, h.lineage, extract(epoch FROM h.at)::float8 AS at, h.before,
     coalesce(
         lead(h.before) OVER (ORDER BY h.id),
-        (SELECT to_jsonb(m) - ARRAY['search', 'live', 'ts'] FROM memories m WHERE m.tenant = $1 AND m.id = $2)
+        (SELECT {_AS_IT_WAS} FROM memories m WHERE m.tenant = $1 AND m.id = $2)
     ) AS after
 FROM memory_history h WHERE h.tenant = $1 AND h.memory_id = $2 ORDER BY h.id
-"""
+"""  # noqa: S608 (the same)

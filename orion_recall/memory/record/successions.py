@@ -28,13 +28,21 @@ WHERE o.tenant = $1 AND o.id = $2 AND m.entities && $3::text[] AND m.extracted_b
 ORDER BY m.seq DESC LIMIT $5
 """
 
-# What the extractor states now of a memory; a person's word stays.
+# What the extractor states now of a memory; a person's word stays. What it read in a newer memory alone, the only
+# evidence then, stays as well, until the older one is changed.
 _NO_MORE_STATED: LiteralString = """
-DELETE FROM memory_successions e
+DELETE FROM memory_successions e USING memories o
 WHERE e.tenant = $1 AND (e.newer = $2 OR e.older = $2) AND e.state = 'stated' AND e.reason = 'by_extractor'
     AND NOT EXISTS (SELECT FROM unnest($3::text[], $4::text[]) AS g (newer, older)
         WHERE g.newer = e.newer AND g.older = e.older)
+    AND o.tenant = e.tenant AND o.id = e.older
+    AND (e.newer = $2 OR e.evidence <> ARRAY[e.newer] OR o.updated_at > e.at)
 RETURNING e.newer, e.older
+"""
+_OF_THE_SAME_OWNER: LiteralString = """
+SELECT m.* FROM memories o JOIN memories m ON m.tenant = o.tenant AND m.id = ANY($3::text[]) AND m.live
+    AND m.user_id IS NOT DISTINCT FROM o.user_id AND m.agent_id IS NOT DISTINCT FROM o.agent_id
+WHERE o.tenant = $1 AND o.id = $2
 """
 _STATED: LiteralString = """
 INSERT INTO memory_successions (tenant, newer, older, probability, reason, evidence)
@@ -204,32 +212,41 @@ async def of_memory(pool: Pool, tenant: str, memory_id: str) -> list[HeldSuccess
     return [HeldSuccession(**dict(row)) for row in rows]
 
 
-async def write_stated(connection: Connection, memory: Memory) -> None:
+async def write_stated(connection: Connection, memory: Memory, replaces: Sequence[str] = ()) -> None:
     """Writes what the extractor states of a memory that was just extracted, and takes back what holds no more.
 
-    What a person said stays. In the caller's transaction and under its lock on the outbox.
+    `replaces` are the ids of older memories that are true no more by what it says. What a person said stays. In the
+    caller's transaction and under its lock on the outbox.
     """
     tenant, subjects = memory.tenant, {subject for subject, _ in values_of(memory.statements)}
     named = [name for name in memory.entities if name.casefold() in subjects]
-    stated: list[tuple[str, str]] = []
+    stated: dict[tuple[str, str], list[str]] = {}
+    if replaces:
+        for row in await connection.fetch(_OF_THE_SAME_OWNER, tenant, memory.id, list(replaces)):
+            other = record_sql.to_memory(row)
+            if _said_before(other, memory):
+                stated[memory.id, other.id] = [memory.id]
     if named and memory.extracted_by == STATING:
         for row in await connection.fetch(_OF_SUBJECTS, tenant, memory.id, named, STATING, _MOST_JUDGED):
             other = record_sql.to_memory(row)
-            if memory.ts is None or other.ts is None or memory.ts == other.ts:  # which is older is not known
-                continue
-            older, newer = (memory, other) if memory.ts < other.ts else (other, memory)
-            if is_stated_by_extractor(older, newer):
-                stated.append((newer.id, older.id))
+            for older, newer in ((memory, other), (other, memory)):
+                if _said_before(older, newer) and is_stated_by_extractor(older, newer):
+                    stated[newer.id, older.id] = [older.id, newer.id]
     pairs = [newer for newer, _ in stated], [older for _, older in stated]
     gone = await connection.fetch(_NO_MORE_STATED, tenant, memory.id, *pairs)
     changed = [row[end] for row in gone for end in ("newer", "older")]
-    for newer, older in stated:
+    for (newer, older), evidence in stated.items():
         if await connection.fetchval(_CHAIN_BACK, tenant, newer, older):
             continue
-        given = tenant, newer, older, 1.0, "by_extractor", [older, newer]
+        given = tenant, newer, older, 1.0, "by_extractor", evidence
         if await connection.fetchval(_STATED, *given) is not None:
             changed += [newer, older]
     await _enqueue(connection, tenant, changed)
+
+
+def _said_before(older: Memory, newer: Memory) -> bool:
+    """Of two of the same time, or of one without, it is not known which is older."""
+    return older.ts is not None and newer.ts is not None and older.ts < newer.ts
 
 
 async def inherit(connection: Connection, tenant: str, before: Sequence[str], by: str) -> None:
