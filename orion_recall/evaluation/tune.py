@@ -34,7 +34,7 @@ from orion_recall.evaluation.trials import Plan, Progress, Run, Trials, trials
 from orion_recall.profile.model import Profile, Strategies, profile_fields
 from orion_recall.profile.reading import dump_profile, nearest_path, parse_profile
 from orion_recall.profile.sections import RELEVANCE_PARTS, Cascade, RankingWeights, Rerank
-from orion_recall.recall.ranking.score import in_context
+from orion_recall.recall.ranking.score import FUSION, LATE, in_context
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.settings import Settings
 from orion_recall.text.keyword_weights import KeywordWeights, keyword_weights_of
@@ -94,9 +94,12 @@ class Candidates:
 
     @classmethod
     def of(cls, query: JudgedQuery, scored: Sequence[ScoredCandidate]) -> Candidates:
-        shares = in_context(dict.fromkeys(PARTS, 1.0), len(scored))  # for the order it is as if weights had them
+        # For the order it is as if weights had the shares, and as if a weight had moved from one part to the other.
+        shares = in_context(dict.fromkeys(PARTS, 1.0), len(scored), compared=True)
+        read = {LATE: FUSION} if scored and LATE not in scored[0].parts else {}
         values = np.array(
-            [[item.parts.get(name, math.nan) * shares[name] for name in PARTS] for item in scored], dtype=np.float64
+            [[item.parts.get(read.get(name, name), math.nan) * shares[name] for name in PARTS] for item in scored],
+            dtype=np.float64,
         )
         return cls(
             query=query,

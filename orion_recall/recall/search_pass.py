@@ -129,7 +129,7 @@ async def score(pool: Pool) -> None:
         identifiers=stems(understood.identifiers),
         entities=tuple([entity.name for entity in understood.entities]),
         similarities=pool.similarities,
-        late=scaled(pool.found.closeness),
+        late=scaled(pool.found.closeness, {one.key: len(memory.text) for one, memory in pool.kept}),
         followed=pool.followed,
         unindexed=pool.unindexed,
         told_unknown=pool.told_unknown,

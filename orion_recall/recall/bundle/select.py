@@ -204,13 +204,16 @@ class Lines:
     ) -> SelectedItem | None:
         """The item with as much of its best window as fits, or None when too little would be left of it.
 
-        `window` is the longest window, in tokens; a text that is cut keeps no fewer than `shortest`."""
+        `window` is the longest window, in tokens; a text that is cut keeps no fewer than `shortest`, beside its title
+        and speaker."""
         if shortest == _SHORTEST_SNIPPET and self._is_too_long(scored, left):
             return None
         before, head_tokens, parts, whole = self._whole(scored)
         room = left - head_tokens
         allowed = min(window, room)
-        if allowed >= shortest:
+        # Only what is left of the budget may be so short that title and speaker would take it up.
+        lead = self.tokens.count(f" {parts.opening}") if allowed < window and parts.opening else 0
+        if allowed - lead >= shortest:
             found = self._window(parts, whole, allowed)
         elif (found := self._short(whole, allowed)) is None:
             return None

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
 import numpy as np
@@ -42,16 +43,21 @@ from orion_recall.values import MemoryView, ReaderInstructions, SourceStatus
 _ALIKE, _MANY = 0.7, 16
 LATE_SPAN: Final = 0.3
 """Late interaction of a hundred candidates spans as much, but for one question in ten."""
+BY_CHANCE: Final = 0.05
+"""Closeness that a text of more than `LONG_CHARS` loses each time that it is twice as long, up to `PASSAGE_CHARS`,
+the length of what is compared. Texts that answer nothing gain .01 to .04 (eleven sets)."""
+LONG_CHARS: Final = 240
+PASSAGE_CHARS: Final = 900
 CROWD = 48
 """The number of candidates from which on what stands around a memory counts in full."""
 _OF_CONTEXT = frozenset(("neighbour", "session"))
+FUSION, LATE = "fusion", "late"
 
 
 def score_candidates(
     candidates: Sequence[tuple[Candidate, MemoryView]], profile: Profile, facts: QueryFacts
 ) -> list[ScoredCandidate]:
     """Every candidate with its score, best first: by score to 1e-6, then the newer one, then by id."""
-    weights = in_context(profile.weights(reranked=False), len(candidates))
     columns = part_columns(
         candidates,
         facts,
@@ -61,9 +67,11 @@ def score_candidates(
     )
     if not columns:
         return []
+    used = partial(in_context, candidates=len(candidates), compared=LATE in columns)
+    weights = used(profile.weights(reranked=False))
     scores = _combined(columns, weights)
     if profile.time.past_search_weight > 0 and facts.time.is_past(facts.now) and _time_decides(columns, scores):
-        weights = in_context(profile.weights(reranked=False, time_decides=True), len(candidates))
+        weights = used(profile.weights(reranked=False, time_decides=True))
         scores = _combined(columns, weights)
     ordered = [  # as `in_order` has it; no two have a place in common, so that nothing after it is compared
         (-score, math.inf if (ts := memory.ts) is None else -ts, memory.id, place, candidate, memory)
@@ -82,13 +90,18 @@ def score_candidates(
     ]
 
 
-def in_context(weights: dict[str, float], candidates: int) -> dict[str, float]:
+def in_context(weights: Mapping[str, float], candidates: int, *, compared: bool) -> dict[str, float]:
     """The weights; those of what stands around a memory only count in full among many candidates: in a store of
     five memories everything is beside everything. Who is named counts up to twice as much there: of a crowd a
-    person says much that answers nothing."""
+    person says much that answers nothing. Where late interaction has `compared` none of them, what the sources found
+    has its weight, too: else what is around a memory would outweigh what it says."""
     share = min(1.0, candidates / CROWD)
     shares = dict.fromkeys(_OF_CONTEXT, share) | {"speaker": 2.0 - share}
-    return {name: weight * shares.get(name, 1.0) for name, weight in weights.items()}
+    used = {name: weight * shares.get(name, 1.0) for name, weight in weights.items()}
+    if not compared:
+        used[FUSION] += used[LATE]
+        used[LATE] = 0.0
+    return used
 
 
 def _time_decides(columns: Mapping[str, Column], scores: Sequence[float]) -> bool:
@@ -274,15 +287,23 @@ async def late_interaction(
     return found, replace(report, status="ok" if found else "empty", count=len(found))
 
 
-def scaled(found: Mapping[int, float]) -> Mapping[int, float]:
+def scaled(found: Mapping[int, float], chars: Mapping[int, int]) -> Mapping[int, float]:
     """The score part: 1 for the most, and 0 for the least where that is `LATE_SPAN` or more below.
 
-    Closer ones get more than 0 at the least: three memories that differ by a hair stay a hair apart."""
+    Closer ones get more than 0 at the least: three memories that differ by a hair stay a hair apart. `chars` are the
+    lengths of the memories' texts: a long one is closer to any question, since it has more words to be near to."""
     if not found:
         return found
-    low, high = min(found.values()), max(found.values())
+    length = chars.get
+    near = {
+        key: value - BY_CHANCE * math.log2(min(long, PASSAGE_CHARS) / LONG_CHARS)
+        if (long := length(key, 0)) > LONG_CHARS
+        else value
+        for key, value in found.items()
+    }
+    low, high = min(near.values()), max(near.values())
     span = max(high - low, LATE_SPAN)
-    return {key: 1.0 - (high - value) / span for key, value in found.items()}
+    return {key: 1.0 - (high - value) / span for key, value in near.items()}
 
 
 async def rerank(pool: Pool) -> tuple[list[ScoredCandidate], ModelReport]:
@@ -308,7 +329,9 @@ async def rerank(pool: Pool) -> tuple[list[ScoredCandidate], ModelReport]:
     if found is None:
         return [*scored], report
     decides = scored[0].weights.get("time", 0.0) > profile.weights(reranked=False)["time"]
-    weights = in_context(profile.weights(reranked=True, time_decides=decides), len(scored))
+    weights = in_context(
+        profile.weights(reranked=True, time_decides=decides), len(scored), compared=LATE in scored[0].parts
+    )
     parts = [*found, *[min(found)] * (len(scored) - len(judged))]
     blended = in_order(_with_part(item, part, weights) for item, part in zip(scored, parts, strict=True))
     keys = frozenset(item.candidate.key for item in judged)
