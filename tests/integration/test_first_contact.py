@@ -83,6 +83,7 @@ BOUNDS = (
     ("Where did we walk until 15 January 2026?", {"0", "1"}),
     ("Where did we walk after the 5th of January?", {"1", "2"}),
     ("where did we walk before January 25?", {"0", "1"}),
+    ("Where did we walk after 5 January and before 25 January?", {"1"}),
 )
 # What lies ahead on 5 April.
 COMING = (
@@ -179,6 +180,28 @@ OF_MINUTES = (
     ("action item of Mats", "books the room"),
     ("What is Ravi's task from the retro?", "asks security"),
     ("Who rewrites the runbook?", "Ilse rewrites the runbook"),
+)
+PROCEDURES = (
+    (
+        "Changing the belt of the press\n- Switch the press off and wait until the wheel stands still.\n"
+        "- Loosen the four nuts of the guard with the long key.\n- Lift the old belt from the rear wheel first.\n"
+        "- Lay the new belt on the front wheel and turn slowly by hand.\n- Switch on, and listen for a minute.",
+        "How do I change the belt of the press?",
+        "listen for a minute",
+    ),
+    (
+        "Runbook: certificate renewal. Step 1: request the certificate with the make target renew. Step 2: copy "
+        "both files to the vault. Step 3: restart the gateway one node at a time. Step 4: tell the channel ops.",
+        "certificate renewal steps",
+        "Step 4: tell the channel ops",
+    ),
+    (
+        "First you fold the dough three times and let it rest in a cold place for one hour. Then you roll it to "
+        "the thickness of a coin. After that you cut circles, fill them with cheese, and close them with "
+        "a fork. Finally you boil them in salted water for six minutes and serve them with butter.",
+        "How do I make the cheese dumplings?",
+        "serve them with butter",
+    ),
 )
 OTHERS = ("The bakery is closed on Mondays.", "Olaf plays chess with Runa.", "The hedge was cut in spring.")
 
@@ -376,6 +399,15 @@ async def test_what_is_left_of_the_budget_lengthens_what_was_cut(store: Store, p
     assert all(step in found.rendered for step in steps)
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("text", "question", "last"), PROCEDURES)
+async def test_a_procedure_is_shown_to_its_last_step_however_its_steps_are_told(
+    store: Store, text: str, question: str, last: str, profile: str
+) -> None:
+    found = await store.asked(days(text, *OTHERS), question, profile)
+    assert last in found.rendered
+
+
 @pytest.mark.parametrize("question", ["How do I drain the dock?", "steps to drain the dock"])
 async def test_the_steps_of_a_procedure_stay_together_among_many_memories(store: Store, question: str) -> None:
     steps = [f"{place}. Turn the wheel of pump {place} to the left until it clicks." for place in range(1, 8)]
@@ -399,6 +431,7 @@ async def test_the_steps_of_a_procedure_stay_together_among_many_memories(store:
         ({"title": "OPS-12", "text": "The lease of OPS-12 ends."}, 2),
         ({"speaker": "Ravi", "text": "Ravi: the lease ends."}, 1),
         ({"speaker": "Ravi", "text": "**Ravi:** the lease ends."}, 1),
+        ({"speaker": "Ravi", "text": "_Ravi_ : the lease ends."}, 1),
         ({"title": "OPS-12", "text": "# OPS-12: the lease ends."}, 1),
         ({"speaker": "Ravi", "text": "Ravi signs the lease."}, 2),
         ({"title": "Lease", "speaker": "Ravi", "text": "We sign it on Friday."}, 1),

@@ -132,7 +132,7 @@ _MARKS = f"*_#{HASH}>[(\"'` "
 # Room for the signs between the words of a title, which the text may have otherwise.
 _READ_ON = 16
 # What stands between one word and what it is the title or the speaker of: "Bo: it rains", and not "Bo is away".
-_SAYS = re.compile(r"\W{0,4}(?:[:∶–—-]|[.?!])")
+_SAYS = re.compile(r"[\W_]{0,4}(?:[:∶–—-]|[.?!])")
 
 
 @lru_cache(maxsize=1024)
