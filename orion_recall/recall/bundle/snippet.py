@@ -193,11 +193,14 @@ def line_tokens(text: str, tokens: TokenCounter) -> int:
     return tokens.count(f" {text}\n")
 
 
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
 def _places(text: str, wanted: Set[str]) -> list[Place]:
     """Where the wanted words begin and end, each stem worth less the more often it is there."""
     folded = fold(text)
     if len(folded) != len(text):  # ß and its like: places must stay places of the text
-        folded = "".join([one if len(one) == 1 else character for character in text for one in (fold(character),)])
+        folded = _BEYOND_ASCII.sub(lambda one: fold(one[0])[:1] or one[0], text).lower()
     found: list[Place] = []
     for stem in wanted:
         of_stem: list[tuple[int, int]] = []
