@@ -18,6 +18,7 @@ from itertools import chain
 from typing import Any, Final
 
 from orion_recall.foreground import FOREGROUND
+from orion_recall.text.normal import in_usual_forms
 from orion_recall.text.passages import MOST_PASSAGES, Span, passages
 from orion_recall.values import Change, Memory, MemoryView
 
@@ -32,6 +33,8 @@ _NUMBERS: Final = (1 << 5) - 1
 # Characters that are cut within some milliseconds; for more of them the loop, where recalls wait, is left.
 _ON_THE_LOOP: Final = 50_000
 _AT_A_TIME: Final = 4
+# More say less of each, and leave less of the model's window to the text.
+_MOST_TAGS: Final = 8
 # U+FFFD is in no tenant's name.
 _TENANT: Final = "\ufffdpassages of "
 _SCOPE: Final = ("session", "user", "agent", "run", "speaker", "kind", "tags", "ts", "told")
@@ -41,15 +44,15 @@ Found = Sequence[tuple[int, float]]
 
 
 def dense_head(memory: Memory | MemoryView, restated: str | None = None) -> str:
-    """What is embedded before the text, or before each passage of it: who said it and when, its title, and the text
-    restated with the names and days that it leaves open."""
-    said = ", ".join(part for part in (memory.speaker, _day(memory.ts)) if part)
+    """What is embedded before the text, or before each passage of it: who said it and when, its first tags, its
+    title, and the text restated with the names and days that it leaves open."""
+    said = ", ".join(part for part in (memory.speaker, _day(memory.ts), *memory.tags[:_MOST_TAGS]) if part)
     return "".join(f"{part}: " for part in (said, memory.title, restated) if part)
 
 
 def dense_form_of_view(memory: MemoryView) -> str:
     """The text that is embedded of a memory that no index holds: as of one that is embedded as a whole."""
-    return dense_head(memory) + memory.text
+    return in_usual_forms(dense_head(memory) + memory.text)
 
 
 def keyword_form(memory: Memory) -> str:
@@ -105,7 +108,7 @@ _spans = lru_cache(maxsize=MOST_TEXTS)(passages)
 def dense_forms(memory: Memory) -> list[str]:
     """The texts that are embedded: one for each passage, one for a text that fits as a whole."""
     head, spans = dense_head(memory, memory.restated), spans_of(memory) or ((0, len(memory.text)),)
-    return [head + memory.text[start:end] for start, end in spans]
+    return [in_usual_forms(head + memory.text[start:end]) for start, end in spans]
 
 
 def flat(spans: Sequence[Span]) -> tuple[int, ...]:

@@ -81,7 +81,7 @@ def _by_script(word: str) -> tuple[Language, ...]:
 
 
 _MAX_QUERY_CHARS = 4_000
-_MAX_DOCUMENT_CHARS = 32_000
+_MAX_DOCUMENT_CHARS = 110_000  # the longest text that is stored, with its title, speaker and tags
 _JUDGED_CHARS = 1_000  # enough to tell a language
 _MOST_ENCODERS = 512
 
@@ -122,7 +122,7 @@ class SparseEncoder:
             raise ModelError(f"keyword vectors cannot be made with these parameters: {error}") from error
 
     def encode_document(self, text: str) -> SparseTerms:
-        """Saturated term frequencies of the first 32,000 characters; empty if nothing but stop words is there."""
+        """Saturated term frequencies of the first 110,000 characters; empty if nothing but stop words is there."""
         text = indexed_text(storable(text[:_MAX_DOCUMENT_CHARS]))
         terms = _terms(self._english.embed_document(text))
         if (language := language_of(words(text[:_JUDGED_CHARS]))) == DEFAULT:

@@ -23,6 +23,7 @@ UNSPACED = (
 """The letters and vowel signs of scripts in which spaces do not part words, as in a regular expression's set."""
 _UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 _PIECE = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+(?:['’][^\W_{UNSPACED}]+)?")
+_UNUSUAL = re.compile("[\ufb00-\ufb06\uff01-\uffdc]+")
 # Tone marks and vowel killers in them: Qdrant's tokenizer would end a word there.
 _NO_LETTERS = re.compile("[\u0e47-\u0e4c\u0e4e\u0eba\u0ec8-\u0ecc\u1037\u1039\u103a\u17c9-\u17d3\u17dd]")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -120,6 +121,12 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.casefold()
     return unicodedata.normalize("NFKC", _with_bounded_marks(text)).casefold()
+
+
+def in_usual_forms(text: str) -> str:
+    """The text with full-width and half-width letters and ligatures as they are usually written: models of language
+    hardly know those."""
+    return text if text.isascii() else _UNUSUAL.sub(lambda run: unicodedata.normalize("NFKC", run[0]), text)
 
 
 def words(text: str) -> list[str]:

@@ -112,7 +112,7 @@ def times(
         ahead = (asks_when or asks_for_plans(read.words)) and looks_ahead(read)
         return QuestionTime(asks_when=asks_when, ahead=ahead, zone=zone) if asks_when or ahead else NO_TIME
     read.future = looks_ahead(read)
-    session, named = session_named(text), _all(read)
+    session, named = session_named(text), _bounded(_all(read))
     intervals = tuple(found for one in named if (found := _interval(read, one)) is not None)
     if not intervals:
         ahead = read.future and (asks_when or asks_for_plans(read.words))
@@ -148,6 +148,16 @@ def _all(read: Reading) -> list[_Named]:
             if again is not None and again.after == one.after:
                 found[at - 1] = one._replace(start=again.span.start, end=again.span.end, period=again)
     return found
+
+
+def _bounded(found: list[_Named]) -> list[_Named]:
+    """ "After 3 May and before 9 May" is what lies between, and no other day before the one or after the other."""
+    if len(found) != 2 or found[1].first - found[0].after > 2 or {one.kind for one in found} != {"open"}:
+        return found
+    starts, ends = [one.start for one in found if one.start], [one.end for one in found if one.end]
+    if not starts or len(ends) != 1 or max(starts) >= ends[0]:
+        return found
+    return [_Named(max(starts), ends[0], "open", found[0].first, found[1].after)]
 
 
 def _at(read: Reading, place: int) -> _Named | None:

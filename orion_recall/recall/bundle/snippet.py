@@ -174,17 +174,33 @@ def snippet(
     return "", line_tokens("", tokens)
 
 
+_BEYOND_CHARS = 800
+
+
+def place_beyond(text: str, begins: int, best: tuple[int, int], wanted: Set[str]) -> tuple[int, int] | None:
+    """From where to where, behind `begins`, the wanted stems stand, about a passage long; None where the span
+    `best` has as much of them."""
+    places = sorted(_places(text, wanted))
+    if not (further := places[bisect_left(places, (begins,)) :]):
+        return None
+    window = _window(text, further, _BEYOND_CHARS)
+    return window if _worth(places, *window) > _worth(places, *best) else None
+
+
 def line_tokens(text: str, tokens: TokenCounter) -> int:
     """The tokens of what stands between a line's head and the next line: neither boundary is ever inside a
     token."""
     return tokens.count(f" {text}\n")
 
 
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+
+
 def _places(text: str, wanted: Set[str]) -> list[Place]:
     """Where the wanted words begin and end, each stem worth less the more often it is there."""
     folded = fold(text)
     if len(folded) != len(text):  # ß and its like: places must stay places of the text
-        folded = "".join([one if len(one) == 1 else character for character in text for one in (fold(character),)])
+        folded = _BEYOND_ASCII.sub(lambda one: fold(one[0])[:1] or one[0], text).lower()
     found: list[Place] = []
     for stem in wanted:
         of_stem: list[tuple[int, int]] = []
@@ -199,10 +215,16 @@ def _places(text: str, wanted: Set[str]) -> list[Place]:
                 of_stem.append((start, end if is_pair else following.start() if following else len(folded)))
             start = folded.find(stem, end)
         if of_stem:
-            is_name = all(text[start].isupper() for start, _ in of_stem)
+            if is_name := all(text[start].isupper() for start, _ in of_stem):
+                of_stem = [at for at in of_stem if not _is_listed(text, *at)] or of_stem
             value = len(of_stem) ** -0.5 * (_OF_NAME if is_name else 1.0)
             found += [Place(*at, stem, value) for at in of_stem]
     return found
+
+
+def _is_listed(text: str, start: int, end: int) -> bool:
+    """Whether it stands in a list: "Present: Ana, Bo, Cy." tells nothing about them, "Bo pays." does."""
+    return text[start - 2 : start] in (", ", ": ") and text[end - 1] in ",;."
 
 
 def _span(text: str, places: Sequence[Place], chars: int) -> str:

@@ -32,7 +32,14 @@ from orion_recall.recall.understand.shape import (
     without_times,
 )
 from orion_recall.text.names import SYNONYMS
-from orion_recall.text.normal import STOP_WORDS, content_words, text_hash, without_possessive, words
+from orion_recall.text.normal import (
+    STOP_WORDS,
+    content_words,
+    in_usual_forms,
+    text_hash,
+    without_possessive,
+    words,
+)
 from orion_recall.text.zones import time_zone
 from orion_recall.values import NO_TIME, Question, QuestionShape, QuestionTime
 from orion_recall.when.times import times
@@ -114,7 +121,7 @@ def understand(query: RecallQueryV1, profile: Profile, *, now: float, speakers: 
     return Understanding(
         question=Question(
             text=text,
-            dense_text=without_names(searched, named_words) if named else searched,
+            dense_text=in_usual_forms(without_names(searched, named_words) if named else searched),
             keyword_text=keyword_text,
             terms=terms,
             now=now,

@@ -26,6 +26,7 @@ def read(**fields: Any) -> RecallQueryV1:
         ({"include": {"trce": True}}, r"payload\.options\.include: there is no field 'trce'; did you mean trace\?"),
         ({"context": "We spoke of Ana."}, "`context` is no longer read: put the names into the fragment"),
         ({"fact_type": "world"}, "`fact_type` is no longer read: it is called kinds"),
+        ({"kinds": "plan"}, r"options\.kinds: Input should be a valid list"),
         ({"budget": "huge"}, r"options\.budget: .*'low', 'mid' or 'high'"),
     ],
 )

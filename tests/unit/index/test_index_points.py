@@ -172,9 +172,9 @@ async def test_a_page_of_long_memories_is_written_in_parts():
 DAY = "2026-03-01T09:00:00Z"
 
 
-def test_date_and_speaker_belong_to_both_forms():
+def test_date_speaker_and_tags_belong_to_both_forms():
     turn = memory("a", "I mended it.", speaker="Ana", occurred_at=DAY, tags=["harbour"], title="Crane")
-    assert dense_head(turn) == "Ana, 1 March 2026: Crane: "
+    assert dense_head(turn) == "Ana, 1 March 2026, harbour: Crane: "
     assert keyword_form(turn) == "Crane Ana 1 March 2026 I mended it. harbour"
 
 

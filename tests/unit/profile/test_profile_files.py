@@ -85,6 +85,7 @@ def test_a_file_gives_its_profile(file: Path):
         ("source_timeout_ms", "0100", "`0100` is no decimal number to YAML 1.1"),
         ("source_timeout_ms", "9" * 5000, "is no decimal number"),
         ("time_decay_half_life_hours", "1:30.5", "`1:30.5` is no decimal number"),
+        ("render_budget_tokens", "5", "greater than or equal to 20; The rendered text at most"),
         ("min_score", "-.INF", "`-.INF`: Input should be a finite number"),
         ("min_score", "1.5", "`1.5`: Input should be less than or equal to 1"),
         ("enable_sql_timeline", "1", "Input should be a valid boolean"),
