@@ -22,7 +22,7 @@ def refuse_another(what: str, found: str | None, expected: str | None, *, advice
 
 
 # The format of points: raised whenever an older index must be rebuilt.
-FORMAT = 9
+FORMAT = 10
 
 NO_TOKENS = "the embedder gives no vectors of tokens: ORION_EMBEDDER=onnx with ORION_TOKEN_VECTORS=true does"
 
