@@ -187,6 +187,20 @@ async def test_a_turn_is_read_with_what_was_said_before_it_by_one_question_each(
     ]
 
 
+async def test_names_from_a_turn_some_turns_before_go_with_it(pool: Pool, chat: ModelServer) -> None:
+    said = [("mira", "Mira asked again.", "Bo"), ("hm", "Hm.", "Ana"), ("she", "She left.", "Ana")]
+    chat.script["She left."] = "MIRA - LEFT - BO"
+    record = Record(pool, extractor="llm")
+    await record.store([memory(name, text, place, speaker=who) for place, (name, text, who) in enumerate(said)])
+    async with llm(chat) as extractor, at_work(pool, extractor):
+        await settled(pool)
+        assert "Mira" in (await held(pool, "she")).entities
+        await MemoryChanges(pool).delete("acme", ["mira"], erase=True)
+        await settled(pool)
+    one = await held(pool, "she")
+    assert (stated(one), "Mira" in one.entities) == ([], False)
+
+
 @pytest.mark.parametrize(
     ("failure", "why"),
     [
