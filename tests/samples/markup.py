@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _MARKUP = re.compile(
-    r"""<[|/!?] | <\s*[^\W\d] | `` | \{\s*[{%#] | \$\{
-      | (?<![\w\[])\[\s*(?:\d{4}-|undated|[^\W\d][\w-]*:) | \[/?[A-Z_]{3,30}\]
+    r"""<[|/!?] | <\s*[^\W\d] | <\s*/ | `` | \{\s*[{%#] | \$\{ | \[\s*(?:\d{4}-|undated\b)
+      | (?<!\w)\[\s*[^\W\d][\w-]*: | \[/?[A-Z_]{3,30}\]
       | (?<![\w\[])\[\s*(?:system|assistant|user)\s*\]
       | [＜＞｀｛｝｜［］]""",
     re.VERBOSE,
