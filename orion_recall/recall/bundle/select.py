@@ -69,7 +69,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _reference(name: str) -> str:
-    reference, half = one_line(name).translate(_ROUND), _LONGEST_REFERENCE // 2
+    # An id such as user:17 stays as it is; one with spaces can hold a sentence.
+    shown = inert(name) if " " in (line := one_line(name)) else line
+    reference, half = shown.translate(_ROUND), _LONGEST_REFERENCE // 2
     is_long = len(reference) > _LONGEST_REFERENCE  # then both ends are shown
     return f"{reference[: half - 1]}…{reference[-half:]}" if is_long else reference
 
