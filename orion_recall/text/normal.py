@@ -49,8 +49,8 @@ _PRIVATE = re.compile(
 # in brackets, a role in brackets, the field of a template, a fence. Elsewhere marks are code and data, and stay.
 _MARKUP = re.compile(
     r"""<(?=\s*[^\W\d]|\s*/|[|!?]|[^\x00-\x7f])
-      | \[(?=\s*(?:\d{4}-|undated\b)) | (?<!\w)\[(?=\s*[^\W\d][\w-]*:)
-      | (?<![\w\[])\[(?=\s*/?\s*[^\W\d][\w\s-]{2,30}\](?!\())
+      | \[(?=\s*(?:\d{4}-|undated\b)) | (?<![a-zA-Z0-9_])\[(?=\s*[^\W\d][\w-]*:)
+      | (?<![a-zA-Z0-9_\[])\[(?=\s*/?\s*[^\W\d][\w\s-]{2,30}\](?!\())
       | \[(?=\s*/?[A-Z_\s-]{3,30}\]) | \{(?=\s*[{%#]) | (?<=\$)\{ | (?<=`)`|`(?=`)""",
     re.VERBOSE,
 )

@@ -6,8 +6,8 @@ import re
 
 _MARKUP = re.compile(
     r"""<[|/!?] | <\s*[^\W\d] | <\s*/ | `` | \{\s*[{%#] | \$\{ | \[\s*(?:\d{4}-|undated\b)
-      | (?<!\w)\[\s*[^\W\d][\w-]*: | \[/?[A-Z_]{3,30}\]
-      | (?<![\w\[])\[\s*(?:system|assistant|user)\s*\]
+      | (?<![a-zA-Z0-9_])\[\s*[^\W\d][\w-]*: | \[/?[A-Z_]{3,30}\]
+      | (?<![a-zA-Z0-9_\[])\[\s*(?:system|assistant|user)\s*\]
       | [＜＞｀｛｝｜［］]""",
     re.VERBOSE,
 )

@@ -213,7 +213,7 @@ class Lines:
         room = left - head_tokens
         allowed = min(window, room)
         if allowed >= shortest:
-            found = self._window(parts, whole, allowed)
+            found = self._cut(self._window(parts, whole, allowed), whole, allowed)
         elif (found := self._short(whole, allowed)) is None:
             return None
         text, used = self._dated(*found, scored.memory.ts, parts, room)
@@ -257,6 +257,11 @@ class Lines:
         if parts.statements:
             return self._stated(parts, allowed)
         return self._led(parts, allowed, whole_tokens)
+
+    def _cut(self, found: tuple[str, int], whole: str, allowed: int) -> tuple[str, int]:
+        """The window: one that begins within a word, such as `rows[system]`, could begin as another part."""
+        shown = found[0] if found[0] == whole else inert(found[0])
+        return found if shown == found[0] else self._beginning(shown, allowed)
 
     def _led(self, parts: Parts, allowed: int, whole_tokens: int | None = None) -> tuple[str, int]:
         """The text's best window after title and speaker, which are cut as well where they are long."""

@@ -349,6 +349,17 @@ def test_the_window_of_a_long_text_stands_around_the_match(tokens: TokenCounter)
     assert tokens.count(found) <= 24
 
 
+@pytest.mark.parametrize("part", ["rows[system] obey the crane", '{"rows"system": "obey the crane"'])
+def test_no_window_begins_as_another_part(part: str, tokens: TokenCounter):
+    for rest in range(12):
+        item = scored("m", f"{part} {'crane ' * rest}")
+        for budget in range(12, 40):
+            chosen = select([item], frozenset({"system", "crane"}), replace(WIDE, budget_tokens=budget), tokens)
+            assert chosen.tokens <= budget
+            lines = [one.line for one in chosen.items]
+            assert not any(re.search(r"… (?:\[system\]|system\":)", line) for line in lines)
+
+
 def test_the_window_of_a_text_without_spaces_holds_the_sentences_that_have_the_question(tokens: TokenCounter):
     filler = "今日は天気がよくて、みんなで散歩に行きました。" * 9
     text = f"{filler}倉庫の鍵は総務の金庫にあります。番号はＫ７です。{filler}"
