@@ -201,6 +201,22 @@ async def test_names_from_a_turn_some_turns_before_go_with_it(pool: Pool, chat: 
     assert (stated(one), "Mira" in one.entities) == ([], False)
 
 
+async def test_many_memories_that_replace_each_other_are_read_in_time_that_grows_with_their_number(
+    pool: Pool,
+) -> None:
+    places = [f"Town{place}ville" for place in range(40)]
+    record = Record(pool, extractor="llm")
+    await record.store([memory(name, f"I live in {name}.", at, speaker="Ana") for at, name in enumerate(places)])
+    async with asyncio.timeout(20):
+        for taken in await queue.take(pool, "llm", len(places), for_s=60):
+            edge = Statement(subject="Ana", relation="lives in", object=taken.memory.id)
+            found = Extraction(entities=("Ana", taken.memory.id), statements=(edge,), by="llm")
+            await queue.finish(pool, taken, found)
+        refused = await successions.by_person(pool, "acme", places[0], places[-1])
+    assert await pool.fetchval("SELECT count(*) FROM memory_successions") == 40 * 39 / 2
+    assert refused == ("cycle", (places[-1], places[0])), "the shortest chain"
+
+
 @pytest.mark.parametrize(
     ("failure", "why"),
     [
