@@ -24,6 +24,10 @@ def whole_file(target: Path) -> Generator[IO[bytes]]:
         raise SettingsError(f"{target} is a folder: name a file in it")
     if not target.parent.is_dir():
         raise SettingsError(f"{target.parent} is no folder: make it first")
+    is_plain = target.is_file() and not target.is_symlink()
+    # The kernel follows no link of a stranger in a folder such as /tmp; to resolve one here would.
+    if os.path.lexists(target) and not is_plain and target.lstat().st_uid not in (0, os.geteuid()):
+        raise SettingsError(f"{target} is a link or a pipe of somebody else: give another name")
     if target.exists() and not target.is_file():
         with _opened(target, target, os.O_WRONLY) as opened:
             yield opened

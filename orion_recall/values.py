@@ -312,7 +312,8 @@ class Memory:
     every change of its content. `supersedes` is only set when it is stored: the record keeps it on the other
     memories. `lacks_context` as well: the subject of a statement may be named in the turn before. Where the sender
     gave no kind, `guessed_kind` may be read from the text, and `kind_confidence` is set. `restated` is the text in
-    a sentence that is understood by itself, as a language model put it, from the memories `restated_from`."""
+    a sentence that is understood by itself, as a language model put it; `restated_from` are the memories that this,
+    or names of statements, were read from."""
 
     tenant: str
     id: str

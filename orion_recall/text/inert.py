@@ -22,11 +22,12 @@ _ROLES: Final = """system sistema système systeme assistant asistente assistent
     usuário utilisateur benutzer nutzer human developer tool function instruction instructions instrucciones
     anweisung anweisungen response prompt ai model bot chatbot gpt chatgpt llm observation admin administrator
     operator 系统 系統 助手 用户 用戶 指令 システム ユーザー アシスタント
-    система ассистент пользователь инструкция""".split()
-# Letters of other scripts that look like Latin ones.
+    система ассистент пользователь инструкция 시스템 사용자 어시스턴트 النظام المستخدم المساعد सिस्टम""".split()
+# Letters of other scripts that look like Latin ones, small capitals, and letters in boxes and circles.
 _LOOK_ALIKE: Final = dict(
     zip("аеорсухѕіјһԁѵАВЕКМНОРСТХЅІЈοανρΑΒΕΗΙΚΜΝΟΡΤΧΥ", "aeopcyxsijhdvABEKMHOPCTXSIJoavpABEHIKMNOPTXY", strict=True)
-)
+) | dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz", strict=True))
+_BOXED: Final = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)
 _COLONS: Final = "：﹕︓︰ː˸։׃܃܄⁚"
 _WIDTHS: Final = (
     (0xFF01, 0xFF5E), (0xFE50, 0xFE6B), (0x1D400, 0x1D7FF), (0x24B6, 0x24E9), (0x2100, 0x214F), (0x2070, 0x209C),
@@ -40,6 +41,7 @@ _PLAIN: Final = {
 # Every letter and sign that looks like one of ASCII, to that one: the places of a text stay what they are.
 _FOLDED: Final = (
     {ord(one): other for one, other in _LOOK_ALIKE.items()}
+    | {first + place: chr(ord("A") + place) for first in _BOXED for place in range(26)}
     | {ord(one): ":" for one in _COLONS}
     | {code: plain for code, plain in _PLAIN.items() if len(plain) == 1 and plain.isascii()}
 )

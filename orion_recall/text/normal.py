@@ -30,11 +30,13 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _SPACES = re.compile(r"\s+", re.UNICODE)
 # Control and format characters (bidi overrides, zero-width, tags, most variation selectors, joiners): invisible,
 # and able to hide text from a reader. Those that separate lines or words are spaces.
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    "\ufe00-\ufe0d\ufeff\ufff0-\ufffb\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff\ud800-\udfff]"
+_UNSEEN = (
+    "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\ufe00-\ufe0d\ufeff\ufff0-\ufffb\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff\ud800-\udfff"
 )
+# The selectors of an emoji's form say nothing after a letter or a sign of ASCII, but in keys such as 1\ufe0f\u20e3.
+_INVISIBLE = re.compile(rf"[{_UNSEEN}]|(?<![^\w\x00-\x7f\ufe0e\ufe0f{_UNSEEN}])[\ufe0e\ufe0f](?!\u20e3)")
 # Characters that are drawn as nothing: fillers of Hangul, the empty pattern of Braille, a musical null.
 _BLANK = re.compile("[\u115f\u1160\u2800\u3164\uffa0\U0001d159]")
 # Characters that mean something by private agreement alone, and those that are none: what a reader makes of one is
@@ -47,9 +49,10 @@ _PRIVATE = re.compile(
 # Where a mark begins what a reader or a program takes for markup: a tag or a special token, a head or a date
 # in brackets, a role in brackets, the field of a template, a fence. Elsewhere marks are code and data, and stay.
 _MARKUP = re.compile(
-    r"""<(?=\s*[^\W\d]|[/|!?])
-      | (?<![\w\[])\[(?=\s*(?:\d{4}-|undated\b|[^\W\d][\w-]*:|/?\s*[^\W\d][\w\s]{2,30}\](?!\()))
-      | \[(?=\s*/?[A-Z_\s]{3,30}\]) | \{(?=\s*[{%#]) | (?<=\$)\{ | (?<=`)`|`(?=`)""",
+    r"""<(?=\s*[^\W\d]|\s*/|[|!?]|[^\x00-\x7f])
+      | \[(?=\s*(?:\d{4}-|undated\b)) | (?<![a-zA-Z0-9_])\[(?=\s*[^\W\d][\w-]*:)
+      | (?<![a-zA-Z0-9_\[])\[(?=\s*/?\s*[^\W\d][\w\s-]{2,30}\](?!\())
+      | \[(?=\s*/?[A-Z_\s-]{3,30}\]) | \{(?=\s*[{%#]) | (?<=\$)\{ | (?<=`)`|`(?=`)""",
     re.VERBOSE,
 )
 _INSTEAD = {"<": "‹", "`": "'", "{": "(", "[": "("}

@@ -187,6 +187,36 @@ async def test_a_turn_is_read_with_what_was_said_before_it_by_one_question_each(
     ]
 
 
+async def test_names_from_a_turn_some_turns_before_go_with_it(pool: Pool, chat: ModelServer) -> None:
+    said = [("mira", "Mira asked again.", "Bo"), ("hm", "Hm.", "Ana"), ("she", "She left.", "Ana")]
+    chat.script["She left."] = "MIRA - LEFT - BO"
+    record = Record(pool, extractor="llm")
+    await record.store([memory(name, text, place, speaker=who) for place, (name, text, who) in enumerate(said)])
+    async with llm(chat) as extractor, at_work(pool, extractor):
+        await settled(pool)
+        assert "Mira" in (await held(pool, "she")).entities
+        await MemoryChanges(pool).delete("acme", ["mira"], erase=True)
+        await settled(pool)
+    one = await held(pool, "she")
+    assert (stated(one), "Mira" in one.entities) == ([], False)
+
+
+async def test_many_memories_that_replace_each_other_are_read_in_time_that_grows_with_their_number(
+    pool: Pool,
+) -> None:
+    places = [f"Town{place}ville" for place in range(40)]
+    record = Record(pool, extractor="llm")
+    await record.store([memory(name, f"I live in {name}.", at, speaker="Ana") for at, name in enumerate(places)])
+    async with asyncio.timeout(20):
+        for taken in await queue.take(pool, "llm", len(places), for_s=60):
+            edge = Statement(subject="Ana", relation="lives in", object=taken.memory.id)
+            found = Extraction(entities=("Ana", taken.memory.id), statements=(edge,), by="llm")
+            await queue.finish(pool, taken, found)
+        refused = await successions.by_person(pool, "acme", places[0], places[-1])
+    assert await pool.fetchval("SELECT count(*) FROM memory_successions") == 40 * 39 / 2
+    assert refused == ("cycle", (places[-1], places[0])), "the shortest chain"
+
+
 @pytest.mark.parametrize(
     ("failure", "why"),
     [

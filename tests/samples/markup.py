@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 _MARKUP = re.compile(
-    r"""<[|/!?] | <\s*[^\W\d] | `` | \{\s*[{%#] | \$\{
-      | (?<![\w\[])\[\s*(?:\d{4}-|undated|[^\W\d][\w-]*:) | \[/?[A-Z_]{3,30}\]
-      | (?<![\w\[])\[\s*(?:system|assistant|user)\s*\]
+    r"""<[|/!?] | <\s*[^\W\d] | <\s*/ | `` | \{\s*[{%#] | \$\{ | \[\s*(?:\d{4}-|undated\b)
+      | (?<![a-zA-Z0-9_])\[\s*[^\W\d][\w-]*: | \[/?[A-Z_]{3,30}\]
+      | (?<![a-zA-Z0-9_\[])\[\s*(?:system|assistant|user)\s*\]
       | [＜＞｀｛｝｜［］]""",
     re.VERBOSE,
 )

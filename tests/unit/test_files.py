@@ -72,6 +72,25 @@ def test_nothing_is_written_through_what_somebody_put_in_the_way(tmp_path: Path,
         held.close()
 
 
+@pytest.mark.parametrize("what", ["a link", "a pipe"])
+def test_nothing_is_written_to_a_link_or_a_pipe_of_somebody_else(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+):
+    target, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    elsewhere.write_text("theirs")
+    if what == "a link":
+        target.symlink_to(elsewhere)
+    else:
+        os.mkfifo(target)
+    if os.geteuid() == 0:
+        os.chown(target, 4711, 4711, follow_symlinks=False)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    with pytest.raises(SettingsError, match="is a link or a pipe of somebody else"), whole_text(target):
+        pass
+    assert elsewhere.read_text() == "theirs"
+
+
 PROFILES = shipped_folder("profiles")
 
 

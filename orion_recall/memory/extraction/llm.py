@@ -34,6 +34,7 @@ from orion_recall.memory.extraction.light import (
 )
 from orion_recall.memory.extraction.sentences import MAX_NAME_CHARS, NEVER_NAMES, squeezed
 from orion_recall.models.server import ChatServer
+from orion_recall.text.inert import folded, instructs_reader
 from orion_recall.text.normal import normal_form, one_line, storable
 from orion_recall.values import Statement, TimeMention
 from orion_recall.when.vocabulary import MONTHS, WEEKDAYS
@@ -86,6 +87,7 @@ _FORM = re.compile(r"(?i)(fact|when|replaces):\s*(\S.*)")
 _DAY = re.compile(r"(\d{4})(?:-(\d\d)(?:-(\d\d))?)?")
 _ID: Final = re.compile(r"[Mm]\d{1,2}")
 _CALENDAR: Final = frozenset((*MONTHS, *WEEKDAYS))
+_REPLACES: Final = re.compile(r"(?i)\breplaces\W{0,3}:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +149,8 @@ def _day(at: float | None) -> str | None:
 
 def read_lines(answer: str, passage: Passage, *, is_cut: bool = False) -> Lines:
     """What of an answer counts, of its first 40 lines, and not the last line of a cut one: at most 24 statements,
-    12 times, 8 replaced memories, and the first sentence that restates the text."""
+    12 times, 8 replaced memories (none where a text that was shown says what to answer), and the first sentence
+    that restates the text."""
     said = answer.rpartition(_THOUGHTS_END)[2].strip()
     if said.upper().rstrip(".") == "NONE":
         return Lines(is_none=True)
@@ -176,6 +179,8 @@ def read_lines(answer: str, passage: Passage, *, is_cut: bool = False) -> Lines:
             statements[statement] = None
         else:
             ignored += 1
+    if replaces and any(map(_says_what_to_write, (text, *turns, *_texts(passage)))):
+        replaces, ignored = {}, ignored + 1
     told = tuple(times.values())[:MAX_TIMES]
     restated = next((one for one in facts if _rests_on(one, passage, [*shown, *_texts(passage)], told)), None)
     return Lines(
@@ -185,6 +190,11 @@ def read_lines(answer: str, passage: Passage, *, is_cut: bool = False) -> Lines:
         replaces=tuple(replaces)[:_MAX_REPLACED],
         ignored=ignored + len(facts) - (restated is not None),
     )
+
+
+def _says_what_to_write(text: str) -> bool:
+    """Whether a text that the model was shown may have told it what to replace: that ends memories of others."""
+    return instructs_reader(text) or _REPLACES.search(folded(one_line(text))) is not None
 
 
 def _texts(passage: Passage) -> Iterator[str]:

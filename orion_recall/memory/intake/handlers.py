@@ -12,7 +12,8 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, LiteralString, NamedTuple, TypeVar, cast
 
@@ -41,7 +42,13 @@ from orion_recall.contracts import (
     read_message,
 )
 from orion_recall.contracts.fields import nearest
-from orion_recall.contracts.memory import CHANGEABLE, FEEDBACK_RECEIPT_KIND, RECEIPT_KIND, UNCHANGEABLE
+from orion_recall.contracts.memory import (
+    CHANGEABLE,
+    FEEDBACK_RECEIPT_KIND,
+    MAX_TEXT_CHARS,
+    RECEIPT_KIND,
+    UNCHANGEABLE,
+)
 from orion_recall.errors import ExpiredMessage, InvalidMessage, MessageError, RecordError, RefusedMessage
 from orion_recall.foreground import FOREGROUND
 from orion_recall.memory.record import sql as record_sql
@@ -61,6 +68,8 @@ log = logging.getLogger("orion_recall.memory")
 _AT_A_TIME = 4
 # Each holds a connection while it waits for the outbox.
 _WRITING_AT_ONCE = 4
+# Receipts that wait for as long as their message says: half of the messages of a kind that are served at once.
+_OWN_WAITS_AT_ONCE = 8
 _LONGEST_ID = 512
 _DONE = ("updated", "unchanged", "deleted")
 _REDACTED = frozenset(("text", "title", "entities", "metadata"))
@@ -138,6 +147,7 @@ class MessageHandlers:
         self._are_persisted, self._wake = are_persisted, wake
         self._composing = asyncio.Lock()  # several threads would slow recalls
         self._writing = asyncio.Semaphore(_WRITING_AT_ONCE)
+        self._own_waits = asyncio.Semaphore(_OWN_WAITS_AT_ONCE)
         self._looking, self._looked_at = asyncio.Lock(), -math.inf
         self._copies: list[CopyPosition] = []
         # Copies that a receipt has waited for in vain, and the position that it wanted.
@@ -158,9 +168,13 @@ class MessageHandlers:
     async def _store(self, received: Received, time_left_s: float) -> MemoryReceiptV1:
         message = await _read(MemoryStoreV1, received)
         record = Record(self._pool, extractor=self._settings.extractor)
-        async with self._composing:
-            # Hashing and extraction of a large batch take a while: not on the loop.
-            composed = await asyncio.to_thread(compose_all, message.memories, self._settings, received.caller)
+        composed: list[Memory | MemoryVerdictV1] = []
+        for part in _parts(message.memories):
+            # Hashing and extraction of long texts take a while: not on the loop, and others have a turn between.
+            async with self._composing:
+                composed += await asyncio.to_thread(
+                    compose_all, part, self._settings, received.caller, first=len(composed)
+                )
         async with self._writing:
             result = await record.store([memory for memory in composed if isinstance(memory, Memory)])
         verdicts = iter(result.verdicts)
@@ -252,17 +266,31 @@ class MessageHandlers:
         """The receipt when every copy has it, or with `pending`. Meanwhile tombstones hide what was.
 
         Without `wait_ms` a copy that another receipt has waited for in vain is not waited for until it is there:
-        stores would come as slowly as the slowest worker.
+        stores would come as slowly as the slowest worker. So it is also where many wait by a `wait_ms` of their
+        own, for each of them holds a place of the messages that are served at once.
         """
         if (position := receipt.position) is None:
             return receipt
         self._wake()
         usual_s = self._settings.acknowledge_ms / 1000
-        wait_s = min(usual_s if wait_ms is None else wait_ms / 1000, max(time_left_s - _RESERVE_S, 0.0))
-        if changed or wait_s:
-            await self._tombstones.publish({memory_key(*one): position for one in changed})
-        loop = asyncio.get_running_loop()
-        until, late = loop.time() + wait_s, self._late if wait_ms is None else {}
+        is_own = bool(wait_ms) and not self._own_waits.locked()
+        longest_s = usual_s if wait_ms is None else wait_ms / 1000 if is_own else min(usual_s, wait_ms / 1000)
+        wait_s = min(longest_s, max(time_left_s - _RESERVE_S, 0.0))
+        async with self._own_waits if is_own else nullcontext():
+            if changed or wait_s:
+                await self._tombstones.publish({memory_key(*one): position for one in changed})
+            return await self._waited(receipt, position, changed, wait_s, {} if is_own else self._late)
+
+    async def _waited(
+        self,
+        receipt: MemoryReceiptV1,
+        position: int,
+        changed: Collection[tuple[str, str]],
+        wait_s: float,
+        late: Mapping[tuple[str, str], int],
+    ) -> MemoryReceiptV1:
+        loop, usual_s = asyncio.get_running_loop(), self._settings.acknowledge_ms / 1000
+        until = loop.time() + wait_s
         try:
             while True:
                 copies = await self._positions()
@@ -349,12 +377,23 @@ async def _read(model: type[_Model], received: Received) -> _Model:
     return await read_apart(received.size, partial(read_message, model, received.payload, "payload"))
 
 
+def _parts(memories: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """The memories in their order, in parts of at most 100,000 characters of text, or of one memory."""
+    chars = begin = 0
+    for place, raw in enumerate(memories):
+        chars += len(str(raw.get("text", "")))
+        if chars > MAX_TEXT_CHARS and place > begin:
+            yield memories[begin:place]
+            chars, begin = len(str(raw.get("text", ""))), place
+    yield memories[begin:]
+
+
 def compose_all(
-    memories: Sequence[Mapping[str, Any]], settings: Settings, caller: Caller | None = None
+    memories: Sequence[Mapping[str, Any]], settings: Settings, caller: Caller | None = None, *, first: int = 0
 ) -> list[Memory | MemoryVerdictV1]:
     return [
         _compose_one(raw, f"memories.{index}", settings, caller)
-        for index, raw in enumerate(FOREGROUND.throttled(memories, _AT_A_TIME))
+        for index, raw in enumerate(FOREGROUND.throttled(memories, _AT_A_TIME), first)
     ]
 
 

@@ -45,11 +45,11 @@ FROM memories s CROSS JOIN LATERAL {record_sql.FOLLOWING_TURN} AS turn
 WHERE s.tenant = $1 AND s.id = ANY($2::text[]) AND turn.id <> ALL($2::text[])
 ON CONFLICT (tenant, memory_id) DO UPDATE SET due_at = now(), attempts = 0, ticket = excluded.ticket
 """  # noqa: S608 (the same)
-# What was restated from the given memories is searched no longer.
+# What was restated from the given memories is searched no longer; names from a turn stay until it is read again.
 _RESTATED_NO_MORE: LiteralString = f"""
 WITH gone AS (
     UPDATE memories SET restated = NULL, restated_from = NULL
-    WHERE tenant = $1 AND restated IS NOT NULL AND restated_from && $2::text[] AND id <> ALL($2::text[])
+    WHERE tenant = $1 AND restated_from && $2::text[] AND id <> ALL($2::text[])
     RETURNING tenant, id, extracted_by
 ), queued AS (
     INSERT INTO memory_extractions (tenant, memory_id, extractor)
@@ -174,8 +174,8 @@ async def queue_new(connection: Connection, memories: Sequence[Memory], extracto
 async def queue_readers(connection: Connection, tenant: str, ids: Sequence[str]) -> list[str]:
     """Queues what was read beside memories that change or go, in the caller's transaction, and before that.
 
-    These are the turns that follow them, and those that were restated from them: the ids of the latter, whose
-    copies are to be told that the restated sentence is gone."""
+    These are the turns that follow them, and those that a language model read with them: the ids of the latter,
+    whose copies are to be told that the restated sentence is gone."""
     if not ids:
         return []
     await connection.execute(_QUEUE_FOLLOWING, tenant, list(ids))
@@ -235,7 +235,9 @@ async def finish(pool: Pool, taken: Taken, found: Extraction) -> End:
             if await connection.fetchval(_SHOWN_AS_IT_WAS, *given) != len(shown):
                 await connection.execute(_AGAIN, *key, taken.ticket)
                 return "outdated"
-        restated_from = None if found.restated is None else list(shown)
+        # Names of statements come from the turns alone.
+        turns = [turn.id for turn in taken.passage.turns] if shown else []
+        restated_from = (turns or None) if found.restated is None else list(shown)
         await connection.execute(_WRITE, *key, *said, found.by, found.note, restated_from)
         # Index and graph are told only of what they show: to embed a text again is dear.
         is_new = (held["entities"], held["statements"], held["times"], held["restated"]) != said

@@ -68,17 +68,24 @@ ON CONFLICT (tenant, newer, older) DO UPDATE
         actor = excluded.actor, changed_at = now()
 """
 
-# From the given older memory back over what it succeeds, as a chain of ids, to the given newer one.
-_CHAIN_BACK: LiteralString = """
-WITH RECURSIVE chain AS (
-    SELECT e.older AS id, ARRAY[e.newer, e.older] AS ids FROM memory_successions e
-    WHERE e.tenant = $1 AND e.newer = $3 AND e.state <> 'undone'
-    UNION ALL
-    SELECT e.older, c.ids || e.older FROM chain c
-    JOIN memory_successions e ON e.tenant = $1 AND e.newer = c.id
-    WHERE e.state <> 'undone' AND e.older <> ALL(c.ids) AND c.id <> $2 AND cardinality(c.ids) <= 50
+# All that comes after the given memory, and all that comes before it. Each once: of a person's many homes every one
+# replaces all before it, and there are more chains than can be counted.
+_REACHED: LiteralString = """
+WITH RECURSIVE reached AS (
+    SELECT e.{far} AS id FROM memory_successions e
+    WHERE e.tenant = $1 AND e.{near} = $2 AND e.state <> 'undone'
+    UNION
+    SELECT e.{far} FROM reached r JOIN memory_successions e ON e.tenant = $1 AND e.{near} = r.id
+    WHERE e.state <> 'undone'
 )
-SELECT ids FROM chain WHERE id = $2 ORDER BY cardinality(ids) LIMIT 1
+SELECT id FROM reached
+"""
+_LATER: LiteralString = _REACHED.format(near="older", far="newer")
+_EARLIER: LiteralString = _REACHED.format(near="newer", far="older")
+
+_SUCCEEDED: LiteralString = """
+SELECT newer, older FROM memory_successions
+WHERE tenant = $1 AND newer = ANY($2::text[]) AND state <> 'undone' ORDER BY newer, older
 """
 
 _STATE: LiteralString = """
@@ -199,11 +206,24 @@ async def by_person(
             return SetByPerson("missing", missing)
         if await connection.fetchval(_STATE, tenant, newer, older) == wanted:
             return SetByPerson("unchanged", (newer, older))
-        if not undo and (chain := await connection.fetchval(_CHAIN_BACK, tenant, newer, older)):
-            return SetByPerson("cycle", tuple(chain))
+        if not undo and (chain := await _chain_back(connection, tenant, newer, older)):
+            return SetByPerson("cycle", chain)
         await connection.execute(_BY_PERSON, tenant, newer, older, wanted, actor)
         await _enqueue(connection, tenant, (newer, older))
     return SetByPerson(wanted, (newer, older))
+
+
+async def _chain_back(connection: Connection, tenant: str, newer: str, older: str) -> tuple[str, ...]:
+    """The shortest chain from the older memory over what it succeeds to the newer one; () where there is none."""
+    after, level = dict[str, str](), [older]
+    while level and newer not in after:
+        rows = await connection.fetch(_SUCCEEDED, tenant, level)
+        level = [name for name in dict.fromkeys(row["older"] for row in rows) if name not in after]
+        after = {row["older"]: row["newer"] for row in reversed(rows)} | after
+    chain = [newer]
+    while newer in after and chain[-1] != older:
+        chain.append(after[chain[-1]])
+    return tuple(reversed(chain)) if newer in after else ()
 
 
 async def of_memory(pool: Pool, tenant: str, memory_id: str) -> list[HeldSuccession]:
@@ -235,12 +255,13 @@ async def write_stated(connection: Connection, memory: Memory, replaces: Sequenc
     pairs = [newer for newer, _ in stated], [older for _, older in stated]
     gone = await connection.fetch(_NO_MORE_STATED, tenant, memory.id, *pairs)
     changed = [row[end] for row in gone for end in ("newer", "older")]
-    for (newer, older), evidence in stated.items():
-        if await connection.fetchval(_CHAIN_BACK, tenant, newer, older):
-            continue
-        given = tenant, newer, older, 1.0, "by_extractor", evidence
-        if await connection.fetchval(_STATED, *given) is not None:
-            changed += [newer, older]
+    for end, reached in ((0, _LATER), (1, _EARLIER)):
+        pairs = [pair for pair in stated if pair[end] == memory.id]
+        looped = {row["id"] for row in await connection.fetch(reached, tenant, memory.id)} if pairs else set[str]()
+        for pair in pairs:
+            given = tenant, *pair, 1.0, "by_extractor", stated[pair]
+            if pair[1 - end] not in looped and await connection.fetchval(_STATED, *given) is not None:
+                changed += pair
     await _enqueue(connection, tenant, changed)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from orion_recall.values import Interval, clock_in
@@ -33,7 +34,7 @@ _RELATIVE: Final = re.compile(
 # One of them is in whatever `_RELATIVE` finds.
 _HINTS: Final = ("day", "tomorrow", "night", "week", "month", "year")
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_QUOTED: Final = re.compile(r'"[^"]*"|“[^”]*”|‘[^’]*’(?!\w)|«[^»]*»')
+_QUOTED: Final = re.compile(r'"[^"]*"|“[^“”]*”|‘[^‘’]*’(?!\w)|«[^«»]*»')
 _REPORTED: Final = re.compile(r"[\w)]:\s[^.!?]*\Z")
 _CAPITALS: Final = re.compile(r"\b(?!(?:mon|tues|wednes|thurs|fri|satur|sun)day)(?-i:[A-Z])", re.IGNORECASE)
 _OTHER_COUNT: Final = re.compile(r",?\s+(?:never|(?:on\s+)?\w+day\b|tomorrow\b)", re.IGNORECASE)
@@ -43,6 +44,8 @@ _NOT_FREE_BEFORE: Final = re.compile(
     re.IGNORECASE,
 )
 _NOT_FREE_AFTER: Final = re.compile(r"\s+(?:of|before|after|in)\b", re.IGNORECASE)
+# What is looked at before a relative time, and how many of a text: each is looked for in all of it.
+_NEAR_CHARS, _MOST_TIMES = 400, 64
 _SMALL_HOURS: Final = 4
 _SATURDAY: Final = 5
 _COUNTS: Final = {"a": 1, "a couple of": 2} | {
@@ -55,7 +58,7 @@ _WHOLE_YEAR: Final = timedelta(days=360)
 
 
 def with_dates(text: str, said: float | None, *, zone: tzinfo, now: float) -> str:
-    """The text with the date behind each relative time, once for each, in the asker's zone.
+    """The text with the date behind each of its first 64 relative times, once for each, in the asker's zone.
 
     `said` is the memory's own time. The year is told where it is not the year of `now`.
     """
@@ -69,7 +72,7 @@ def with_dates(text: str, said: float | None, *, zone: tzinfo, now: float) -> st
     dated: set[str] = set()
     parts: list[str] = []
     done = 0
-    for match in _RELATIVE.finditer(folded):
+    for match in islice(_RELATIVE.finditer(folded), _MOST_TIMES):
         if match[0] in dated:
             continue
         try:
@@ -85,14 +88,15 @@ def with_dates(text: str, said: float | None, *, zone: tzinfo, now: float) -> st
 
 def _date_of(match: re.Match[str], text: str, clock: datetime, zone: tzinfo, year: int) -> str | None:
     start, end = match.span()
+    near = max(0, start - _NEAR_CHARS)
     if _is_quoted(text, start, end) or _OTHER_COUNT.match(text, end) is not None:
         return None
     if match["day"]:
-        is_sure = _COUNTED_FROM.search(text, 0, start) is None and clock.hour >= _SMALL_HOURS
+        is_sure = _COUNTED_FROM.search(text, near, start) is None and clock.hour >= _SMALL_HOURS
         return _date(match[0], clock, zone, year) if is_sure else None
     if match["beside"]:
         # By itself: not "the last week", "last week of term", "last Friday in May".
-        is_free = _NOT_FREE_BEFORE.search(text, 0, start) is None and _NOT_FREE_AFTER.match(text, end) is None
+        is_free = _NOT_FREE_BEFORE.search(text, near, start) is None and _NOT_FREE_AFTER.match(text, end) is None
         return _date(match[0], clock, zone, year) if is_free and _is_agreed(match, clock) else None
     return _counted(match["ago"], match["ago_unit"], clock, year, back=match["ago_way"] == "ago")
 
@@ -102,7 +106,7 @@ def _is_quoted(text: str, start: int, end: int) -> bool:
 
     A text that is a quotation as a whole is said by its speaker.
     """
-    if _REPORTED.search(text, 0, start) is not None:
+    if _REPORTED.search(text, max(0, start - _NEAR_CHARS), start) is not None:
         return True
     if _CAPITALS.search(text, start + 1, end) is not None:
         return text.upper() != text

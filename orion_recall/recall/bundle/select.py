@@ -69,7 +69,9 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _reference(name: str) -> str:
-    reference, half = one_line(name).translate(_ROUND), _LONGEST_REFERENCE // 2
+    # An id such as user:17 stays as it is; one with spaces can hold a sentence.
+    shown = inert(name) if " " in (line := one_line(name)) else line
+    reference, half = shown.translate(_ROUND), _LONGEST_REFERENCE // 2
     is_long = len(reference) > _LONGEST_REFERENCE  # then both ends are shown
     return f"{reference[: half - 1]}…{reference[-half:]}" if is_long else reference
 
@@ -230,7 +232,7 @@ class Lines:
         # Only what is left of the budget may be so short that title and speaker would take it up.
         lead = self.tokens.count(f" {parts.opening}") if allowed < window and parts.opening else 0
         if allowed - lead >= shortest:
-            found = self._window(parts, whole, allowed)
+            found = self._cut(self._window(parts, whole, allowed), whole, allowed)
         elif (found := self._short(whole, allowed)) is None:
             return None
         text, used = self._dated(*found, scored.memory.ts, parts, room)
@@ -274,6 +276,11 @@ class Lines:
         if parts.statements:
             return self._stated(parts, allowed)
         return self._led(parts, allowed, whole_tokens)
+
+    def _cut(self, found: tuple[str, int], whole: str, allowed: int) -> tuple[str, int]:
+        """The window: one that begins within a word, such as `rows[system]`, could begin as another part."""
+        shown = found[0] if found[0] == whole else inert(found[0])
+        return found if shown == found[0] else self._beginning(shown, allowed)
 
     def _led(self, parts: Parts, allowed: int, whole_tokens: int | None = None) -> tuple[str, int]:
         """The text's best window after title and speaker, which are cut as well where they are long."""

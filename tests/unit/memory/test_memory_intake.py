@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
@@ -25,6 +26,7 @@ from orion_recall.memory.record.compose import Patch, compose
 from orion_recall.memory.record.record import AccessCounts, CopyPosition
 from orion_recall.postgres.pool import translate
 from orion_recall.settings import Settings
+from orion_recall.tasks import cancel
 from orion_recall.telemetry import span_of
 from orion_recall.values import Memory
 
@@ -331,14 +333,17 @@ class AwayCopies(Copies):
         raise RecordError("Postgres is away")
 
 
-def waiting_on(copies: Copies) -> Callable[..., Awaitable[MemoryReceiptV1]]:
-    """Receipts at a position that wait for these copies, each `usual_ms` where it is not told how long."""
-
+def serving_on(copies: Copies) -> MessageHandlers:
     async def persisted(since_ms: int) -> bool:
         return True
 
-    pool, away = cast(Any, object()), Settings.read()
-    served = MessageHandlers(away, pool, cast(Any, copies), are_persisted=persisted, wake=lambda: None)
+    pool = cast(Any, object())
+    return MessageHandlers(Settings.read(), pool, cast(Any, copies), are_persisted=persisted, wake=lambda: None)
+
+
+def waiting_on(copies: Copies) -> Callable[..., Awaitable[MemoryReceiptV1]]:
+    """Receipts at a position that wait for these copies, each `usual_ms` where it is not told how long."""
+    away, served = Settings.read(), serving_on(copies)
 
     def receipt(position: int, wait_ms: int | None = None, *, usual_ms: int = 30_000) -> Awaitable[MemoryReceiptV1]:
         served._settings = away.changed(acknowledge_ms=usual_ms)  # pyright: ignore[reportPrivateUsage]
@@ -392,6 +397,45 @@ async def test_a_copy_that_was_waited_for_in_vain_holds_up_no_other_receipt_unti
     assert ((await receipt(8, 30_000)).pending, copies.looked) == (False, 2), "who says how long waits so long"
     copies.looked, copies.looks = 0, [{"index@a": 9, "index@slow": 7}, {"index@a": 9, "index@slow": 8}]
     assert ((await receipt(8)).pending, copies.looked) == (False, 2), "it was there, so it is waited for again"
+
+
+async def test_a_message_of_long_texts_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = list[list[str]]()
+
+    def composed(memories: Sequence[Mapping[str, Any]], *given: Any, first: int = 0) -> list[Any]:
+        turns.append([one["id"] for one in memories])
+        return [MemoryVerdictV1(id=one["id"], status="unchanged") for one in memories]
+
+    class Nothing:
+        def __init__(self, pool: object, *, extractor: str) -> None: ...
+
+        async def store(self, memories: object) -> Any:
+            return SimpleNamespace(verdicts=[], superseded=(), position=None)
+
+    monkeypatch.setattr(handlers, "compose_all", composed)
+    monkeypatch.setattr(handlers, "Record", Nothing)
+    store = serving_on(Copies({})).by_stream["stores"].receipt
+
+    def message(**texts: str) -> Received:
+        memories = [{"id": name, "text": text} for name, text in texts.items()]
+        entry = Entry(id="1-0", fields={}, deliveries=1)
+        return Received(entry=entry, correlation_id="c", payload={"memories": memories})
+
+    long, short = message(a="x" * 60_000, b="x" * 60_000, c="x"), message(d="x")
+    await asyncio.gather(store(long, math.inf), store(short, math.inf))
+    assert turns == [["a"], ["d"], ["b", "c"]]
+
+
+async def test_so_many_receipts_wait_as_long_as_they_say_and_others_as_if_they_said_nothing() -> None:
+    receipt = waiting_on(Copies({"index@slow": 1}))
+    assert (await receipt(7, usual_ms=50)).pending is True
+    async with asyncio.timeout(20):
+        waiting = [asyncio.ensure_future(receipt(8, 30_000, usual_ms=50)) for _ in range(24)]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(0.05)
+        done = [one.result().pending for one in waiting if one.done()]
+    assert done == [True] * 16
+    await cancel(*waiting)
 
 
 async def test_a_short_wait_in_vain_says_nothing_about_a_copy() -> None:

@@ -14,6 +14,7 @@ from orion_recall.recall.understand.question import Understanding, understand
 from orion_recall.recall.understand.shape import without_times
 from orion_recall.when.times import times
 from tests.samples.recall_fakes import profile, query
+from tests.samples.timing import grows_linearly
 
 SAID = datetime(2026, 3, 4, 10, tzinfo=UTC).timestamp()  # a Wednesday
 READ_AT = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
@@ -159,3 +160,17 @@ def test_what_is_ahead_is_no_recap_though_it_names_a_time_alone(text: str):
 )
 def test_the_words_of_a_time_are_not_searched_for(text: str, searched: str):
     assert without_times(text, times(text, NOW)) == searched
+
+
+@pytest.mark.parametrize(
+    "part", ["a last week ", '"a" the last week ', "“x the last week ", "a: b. last Friday in May "]
+)
+def test_a_long_text_of_relative_times_is_read_in_time_that_grows_with_its_length(part: str):
+    text = part * 10_000
+    assert grows_linearly(lambda chars: dated(text[:chars]), 5_000, 50_000)
+
+
+def test_a_long_text_of_colons_or_quotes_before_a_relative_time_is_too():
+    for part in ("a: ", "“"):
+        text = part * 50_000
+        assert grows_linearly(lambda chars, text=text: dated(f"{text[:chars]}. the last week"), 5_000, 50_000)
