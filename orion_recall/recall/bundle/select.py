@@ -222,8 +222,8 @@ class Lines:
     ) -> SelectedItem | None:
         """The item with as much of its best window as fits, or None when too little would be left of it.
 
-        `window` is the longest window, in tokens; a text that is cut keeps no fewer than `shortest`, beside its title
-        and speaker."""
+        `window` is the longest window, in tokens; a text that is cut keeps no fewer than `shortest`, beside its
+        title and speaker."""
         if shortest == _SHORTEST_SNIPPET and self._is_too_long(scored, left):
             return None
         before, head_tokens, parts, whole = self._whole(scored)

@@ -93,8 +93,8 @@ def score_candidates(
 def in_context(weights: Mapping[str, float], candidates: int, *, compared: bool) -> dict[str, float]:
     """The weights; those of what stands around a memory only count in full among many candidates: in a store of
     five memories everything is beside everything. Who is named counts up to twice as much there: of a crowd a
-    person says much that answers nothing. Where late interaction has `compared` none of them, what the sources found
-    has its weight, too: else what is around a memory would outweigh what it says."""
+    person says much that answers nothing. Where late interaction has `compared` none of them, what the sources
+    found has its weight, too: else what is around a memory would outweigh what it says."""
     share = min(1.0, candidates / CROWD)
     shares = dict.fromkeys(_OF_CONTEXT, share) | {"speaker": 2.0 - share}
     used = {name: weight * shares.get(name, 1.0) for name, weight in weights.items()}
@@ -290,8 +290,9 @@ async def late_interaction(
 def scaled(found: Mapping[int, float], chars: Mapping[int, int]) -> Mapping[int, float]:
     """The score part: 1 for the most, and 0 for the least where that is `LATE_SPAN` or more below.
 
-    Closer ones get more than 0 at the least: three memories that differ by a hair stay a hair apart. `chars` are the
-    lengths of the memories' texts: a long one is closer to any question, since it has more words to be near to."""
+    Closer ones get more than 0 at the least: three memories that differ by a hair stay a hair apart. `chars` are
+    the lengths of the memories' texts: a long one is closer to any question, since it has more words to be near
+    to."""
     if not found:
         return found
     length = chars.get

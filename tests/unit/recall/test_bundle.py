@@ -197,6 +197,16 @@ def test_what_a_cap_left_out_takes_the_places_that_are_left_best_first(tokens: T
     assert select(ranked, frozenset(), replace(WIDE, max_per_source=1), tokens).dropped == {}
 
 
+@pytest.mark.parametrize("budget", range(30, 90))
+def test_what_is_left_of_the_budget_is_not_filled_by_a_title_and_a_speaker(tokens: TokenCounter, budget: int):
+    text = "The crane at the quay turns again since the gearbox was greased by the harbour's own people. " * 5
+    one = scored("m", text, title="Minutes of the harbour meeting, third quarter", speaker="Ana Lind")
+    ranked = [scored("first", "The gearbox is greased."), one]
+    for item in select(ranked, frozenset({"gearb"}), replace(WIDE, budget_tokens=budget), tokens).items[1:]:
+        said = item.snippet.rpartition("Ana Lind: ")[2]
+        assert tokens.count(said) >= 12
+
+
 def test_an_item_that_does_not_fit_is_skipped_for_one_that_does(tokens: TokenCounter):
     ranked = [scored("long", "heavy words " * 60), scored("short", "yes")]
     budget = tokens.count("- [undated vector short] yes")

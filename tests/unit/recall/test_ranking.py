@@ -17,7 +17,14 @@ from orion_recall.models.tokenizer import TokenCounter
 from orion_recall.profile import Profile
 from orion_recall.recall.bundle.select import FLAG
 from orion_recall.recall.pipeline import Recalled, recall
-from orion_recall.recall.ranking.score import combine, in_recap, late_interaction, rerank, score_candidates
+from orion_recall.recall.ranking.score import (
+    combine,
+    in_recap,
+    late_interaction,
+    rerank,
+    scaled,
+    score_candidates,
+)
 from orion_recall.recall.types import ModelReport
 from orion_recall.scoring.candidates import Candidate, QueryFacts, ScoredCandidate, recency
 from orion_recall.values import Interval, MemoryView, QuestionTime
@@ -234,6 +241,35 @@ def test_the_order_is_total_and_does_not_depend_on_the_order_given(
     again = score_candidates(pool, profile(), QueryFacts(now=NOW))
     assert [(item.memory.id, item.score) for item in again] == [(item.memory.id, item.score) for item in ranked]
     assert all(0 <= item.score <= 1 for item in ranked)
+
+
+def test_where_nothing_is_compared_word_by_word_what_was_found_has_that_weight_too():
+    """Else what stands around a memory would outweigh what it says."""
+    wanted = profile(ranking={"fusion": 0.3, "late": 1.0, "session": 1.0})
+    pool = [candidate("found", 1.0), candidate("beside", 0.6, session_id="s")]
+    compared = {key("found"): 1.0, key("beside"): 0.4}
+    for late in (compared, {}):
+        best, other = score_candidates(pool, wanted, QueryFacts(now=NOW, late=late, session_id="s"))
+        assert best.memory.id == "found"
+        assert best.weights["fusion"] + best.weights["late"] == 1.3
+        assert best.score > other.score
+
+
+@pytest.mark.parametrize(
+    ("found", "chars", "expected"),
+    [
+        ({}, {}, {}),
+        ({1: 0.4}, {1: 2000}, {1: 1.0}),  # alone it is the closest, however far
+        ({1: 0.8, 2: 0.77}, {}, {1: 1.0, 2: 0.9}),
+        ({1: 0.8, 2: 0.2}, {}, {1: 1.0, 2: 0.0}),
+        ({1: 0.8, 2: 0.83}, {1: 200, 2: 960}, {1: 1.0, 2: 0.782}),  # near by its length
+        ({1: 0.8, 2: 0.83}, {1: 900, 2: 50_000}, {1: 0.9, 2: 1.0}),  # of a longer one no more is compared
+    ],
+)
+def test_closeness_is_relative_to_the_closest_and_to_what_a_length_gives(
+    found: dict[int, float], chars: dict[int, int], expected: dict[int, float]
+):
+    assert scaled(found, chars) == pytest.approx(expected, abs=1e-3)  # pyright: ignore[reportUnknownMemberType]
 
 
 DAY_S = 24 * HOUR
