@@ -130,14 +130,14 @@ async def test_an_index_of_an_older_format_is_emptied_for_the_record_and_a_newer
     await index.close()
     file = folder / "index" / METADATA_FILE
     file.write_text(file.read_text().replace(f'"format": {FORMAT}', f'"format": {FORMAT + 1}'))
-    with pytest.raises(SourceError, match=r"format 10: delete the folder"):
+    with pytest.raises(SourceError, match=rf"format {FORMAT + 1}: delete the folder"):
         await made(folder, sparse).open()
     file.write_text(file.read_text().replace(f'"format": {FORMAT + 1}', f'"format": {FORMAT - 1}'))
     embedder = AwayEmbedder()
     embedder.here = not is_away
     async with opened(made(folder, sparse, embedder)) as again:
         assert again.position == 0
-        assert "has format 8: it is built anew from the record" in caplog.text
+        assert f"has format {FORMAT - 1}: it is built anew from the record" in caplog.text
         embedder.here = True
         await again.apply(changes(*ALL))
     async with opened(made(folder, sparse)) as again:
