@@ -48,8 +48,9 @@ _PRIVATE = re.compile(
 )
 # Where a mark begins what a reader or a program takes for markup: a tag or a special token, a head or a date
 # in brackets, a role in brackets, the field of a template, a fence. Elsewhere marks are code and data, and stay.
+# The look-alikes of a tag, a colon and a heading begin no tag: what has been changed stays as it is.
 _MARKUP = re.compile(
-    r"""<(?=\s*[^\W\d]|\s*/|[|!?]|[^\x00-\x7f])
+    r"""<(?=\s*[^\W\d]|\s*/|[|!?]|[^\x00-\x7f\u2039\u2236\u266f])
       | \[(?=\s*(?:\d{4}-|undated\b)) | (?<![a-zA-Z0-9_])\[(?=\s*[^\W\d][\w-]*:)
       | (?<![a-zA-Z0-9_\[])\[(?=\s*/?\s*[^\W\d][\w\s-]{2,30}\](?!\())
       | \[(?=\s*/?[A-Z_\s-]{3,30}\]) | \{(?=\s*[{%#]) | (?<=\$)\{ | (?<=`)`|`(?=`)""",
