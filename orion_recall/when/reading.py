@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from orion_recall.values import TimeKind, TimeOf
 from orion_recall.when import vocabulary as vocab
 from orion_recall.when.calendar import Span
-from orion_recall.when.direction import is_past_form
 
 _TOKEN = re.compile(
     # Words first, which most are: no other alternative begins with a letter.
@@ -195,8 +194,6 @@ _PRESENT_OF_PLANS: Final = re.compile(
     re.VERBOSE,
 )
 _HAS_GOT: Final = re.compile(r"(?<!\S)(?:have|has) \S+ got(?!\S)")
-# "What has Ana to pay": of "has Ana written to Bo" another word says that it is over.
-_HAS_TO: Final = re.compile(r"(?<!\S)(?:have|has)((?: \S+){1,2}) to(?!\S| do with)")
 _IS_DOING: Final = re.compile(rf"(?<!\S)(?:{_BE.replace(' ', '|')})(?=((?: \S+){{1,5}}))")
 _RECAP: Final = re.compile(
     r"""\b(?:recaps?|recapitulate|summar(?:y|ies|i[sz]e)|sum\s+up|overview|rundown|digest|highlights
@@ -230,7 +227,6 @@ def looks_ahead(read: Reading) -> bool:
         or asks_for_plans(words)
         or _PRESENT_OF_PLANS.search(said) is not None
         or (_HAS_GOT.search(said) is not None and "since" not in words)
-        or any(not any(map(is_past_form, match[1].split())) for match in _HAS_TO.finditer(said))
         or any(
             word.endswith("ing") and len(word) > 4 and word not in vocab.NO_VERBS and word not in read.names
             for match in _IS_DOING.finditer(said)

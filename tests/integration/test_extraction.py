@@ -226,7 +226,7 @@ async def test_many_memories_that_replace_each_other_are_read_in_time_that_grows
         ("oversized", "more than 1048576 bytes"),
         ("cut_off", "cannot be reached for /chat/completions (RemoteProtocolError)"),
         ("away", "answered /chat/completions with 307"),
-        ("prose", "none of 1 lines is SOURCE - RELATION - DESTINATION"),
+        ("prose", "none of 1 lines is in a form that was asked for"),
         (500, "busy or broken: it answered /chat/completions with 500"),
         (404, "with 404: check ORION_LLM_URL and ORION_LLM_MODEL"),
     ],

@@ -99,7 +99,7 @@ DUE = (
         "Hugo has to hand in the tax papers until 15 April.",
         "Hugo handed in the rent papers before 15 April last year.",
     ),
-    ("What does Hugo have to do until 15 April?", "what has Hugo to hand in before 20 April?"),
+    ("What does Hugo have to do until 15 April?", "What will Hugo hand in before 20 April?"),
 )
 UNSPACED = (
     "佐藤さんは京都の図書館で働いています。",

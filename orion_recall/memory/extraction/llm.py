@@ -28,6 +28,7 @@ from orion_recall.memory.extraction.light import (
     Extraction,
     Passage,
     choose_entities,
+    find_times,
     light,
     spelt,
     usable_name,
@@ -206,7 +207,10 @@ def _rests_on(fact: str, passage: Passage, shown: Iterable[str], told: Iterable[
     if normal_form(fact) == normal_form(passage.text):
         return False
     known = {word.casefold() for text in shown for word in _WORD.findall(text)} | _CALENDAR
-    days = [*(one.since for one in (*light(passage).times, *told)), *([] if passage.at is None else [passage.at])]
+    days = [
+        *(one.since for one in (*find_times(passage.text, passage.at), *told)),
+        *([] if passage.at is None else [passage.at]),
+    ]
     for day in (_day(at) for at in days):
         for part in (day or "").split("-"):
             known |= {part, part.lstrip("0")}
@@ -309,7 +313,7 @@ class LlmExtractor:
                 lines = await asyncio.to_thread(read_lines, answer.text, passage, is_cut=answer.is_cut)
                 if lines.says_something:
                     return await asyncio.to_thread(_found, passage, lines, self.name)
-                why = f"none of {lines.ignored} lines is SOURCE - RELATION - DESTINATION with names of the text"
+                why = f"none of {lines.ignored} lines is in a form that was asked for, with names of the text"
         except ModelError as error:
             why = str(error)
         return await asyncio.to_thread(light, passage, f"{self.name}: {why}")
